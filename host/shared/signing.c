@@ -2,6 +2,7 @@
 #include "base/json_text.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "base/path.h"
 #include "base/strbuf.h"
 #include <dirent.h>
 #include <errno.h>
@@ -58,13 +59,6 @@ static void folder_of(const char *path, char out[PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%.*s", slash == NULL ? 1 : (int)(slash - path) + 1, slash == NULL ? "." : path);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 static void place_deinit(struct place *place)
 {
     for (uint32_t i = 0; i < place->count; i++)
@@ -81,7 +75,7 @@ static inlay_status place_init(struct place *place, const char *path, const char
     struct stat of_model, of_signature;
     size_t bytes = strlen(path);
 
-    *place = (struct place){ .path = path, .name = is_folder ? NULL : base_name(path), .folder = -1 };
+    *place = (struct place){ .path = path, .name = is_folder ? NULL : path_name(path), .folder = -1 };
     if (gnutls_global_init() != GNUTLS_E_SUCCESS)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: signatures need libgnutls.so.30, which cannot be loaded",
                           path);
@@ -106,7 +100,7 @@ static inlay_status place_init(struct place *place, const char *path, const char
     folder_of(place->signature, other);
     if (stat(other, &of_signature) == 0 && of_signature.st_dev == of_model.st_dev &&
         of_signature.st_ino == of_model.st_ino)
-        place->hidden = base_name(place->signature);
+        place->hidden = path_name(place->signature);
     return INLAY_OK;
 }
 
@@ -116,7 +110,7 @@ static const char *shown(const struct place *place, const char *name, char out[S
     size_t bytes = strlen(place->path);
 
     if (place->name != NULL)
-        bytes = (size_t)(base_name(place->path) - place->path);
+        bytes = (size_t)(path_name(place->path) - place->path);
     (void)snprintf(out, SHOWN_BYTES, "%.*s%s%s", (int)bytes, place->path,
                    bytes == 0 || place->path[bytes - 1] == '/' ? "" : "/", name);
     return out;
@@ -349,7 +343,7 @@ static json_t *make_statement(const struct place *place)
     for (bytes = strlen(name); bytes > 1 && name[bytes - 1] == '/'; bytes--)
         name[bytes - 1] = '\0';
     return json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:{s:s, s:s, s:b, s:[s*]}, s:o}}", "_type", statement_type,
-                     "subject", "name", base_name(name), "digest", "sha256", digest, "predicateType", predicate_type,
+                     "subject", "name", path_name(name), "digest", "sha256", digest, "predicateType", predicate_type,
                      "predicate", "serialization", "method", "files", "hash_type", "sha256", "allow_symlinks", 0,
                      "ignore_paths", place->hidden, "resources", resources);
 }

@@ -2,9 +2,8 @@
 #include "ort_ep/provider.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-static int compare_indices(const void *one, const void *other)
+int ep_compare_indices(const void *one, const void *other)
 {
     const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
 
@@ -23,7 +22,7 @@ static OrtStatus *add_group(OrtEpGraphSupportInfo *support, const OrtNode *const
     }
     for (size_t i = 0; i < count; i++)
         group.nodes[i] = (uint32_t)nodes[i]->id;
-    qsort(group.nodes, count, sizeof *group.nodes, compare_indices);
+    qsort(group.nodes, count, sizeof *group.nodes, ep_compare_indices);
     support->groups[support->group_count++] = group;
     return NULL;
 }

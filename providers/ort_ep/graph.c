@@ -487,13 +487,6 @@ OrtStatus *ort_Graph_GetNodes(const OrtGraph *graph, const OrtNode **nodes, size
 
 ORT_GETTER(ort_Graph_GetParentNode, const OrtGraph *, graph, const OrtNode *, node, NULL)
 
-static int compare_indices(const void *one, const void *other)
-{
-    const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
-
-    return (a > b) - (a < b);
-}
-
 OrtStatus *ort_Graph_GetGraphView(const OrtGraph *src_graph, const OrtNode **nodes, size_t num_nodes,
                                   OrtGraph **dst_graph)
 {
@@ -509,7 +502,7 @@ OrtStatus *ort_Graph_GetGraphView(const OrtGraph *src_graph, const OrtNode **nod
         return ort_no_memory();
     for (size_t i = 0; i < num_nodes; i++)
         indices[i] = (uint32_t)nodes[i]->id;
-    qsort(indices, num_nodes, sizeof *indices, compare_indices);
+    qsort(indices, num_nodes, sizeof *indices, ep_compare_indices);
     failed = ep_graph_create(src_graph->graph, indices, num_nodes, src_graph->host, src_graph->compile, dst_graph);
     free(indices);
     return failed;

@@ -188,6 +188,8 @@ struct OrtEpGraphSupportInfo {
 /* Asks the library which nodes of a view it supports. ep_support_deinit releases the answer, also after a failure. */
 OrtStatus *ep_support_ask(OrtEp *ep, const OrtGraph *view, OrtEpGraphSupportInfo *out);
 void ep_support_deinit(OrtEpGraphSupportInfo *support);
+/* Orders uint32_t by size, for qsort(). */
+int ep_compare_indices(const void *one, const void *other);
 inlay_status ep_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
 
 /* Gets the custom operators of the library. */

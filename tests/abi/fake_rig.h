@@ -8,6 +8,7 @@
 #include "model_script.h"
 #include "onnx_bytes.h"
 #include "plugin_dirs.h"
+#include "run_context.h"
 #include "session/session.h"
 #include "threads/fence.h"
 #include <stdbool.h>
@@ -167,10 +168,7 @@ static inline void set_floats(inlay_context *context, uint32_t index, uint32_t r
 
 static inline void run(struct rig *rig)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
-
-    if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(rig->context);
 }
 
 /* Ends the work in a stream with a status: signals its fences. */

@@ -7,6 +7,7 @@
 #include "onnx_bytes.h"
 #include "plugin_dirs.h"
 #include "process_counts.h"
+#include "run_context.h"
 #include <fcntl.h>
 #include <math.h>
 #include <sys/mman.h>
@@ -71,8 +72,7 @@ static void run_twice(struct rig *rig)
         for (int i = 0; i < COUNT; i++)
             ((float *)inlay_value_data(x))[i] = (float)(i + 100 * round);
         assert_int_equal(inlay_context_set_input(rig->context, 0, x, &diag), INLAY_OK);
-        if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
-            fail_msg("%s", diag.text);
+        run_context(rig->context);
         for (uint32_t k = 0; k < 2; k++)
             for (int i = 0; i < COUNT; i++)
                 assert_float_equal(((const float *)inlay_value_data(inlay_context_output(rig->context, k)))[i],
@@ -460,8 +460,7 @@ static void queues_share_memory(void **state)
         for (int round = 0; round < 3; round++) {
             for (int i = 0; i < ELEMENTS; i++)
                 x[i] = (float)(i % 97 + round);
-            if (inlay_context_run(rig.context, NULL, &diag) != INLAY_OK)
-                fail_msg("%s", diag.text);
+            run_context(rig.context);
             for (int i = 0; i < ELEMENTS; i++) {
                 const float got = ((const float *)inlay_value_data(inlay_context_output(rig.context, 0)))[i];
 

@@ -2,6 +2,7 @@
 #include "graph_script.h"
 #include "base/heap.h"
 #include "page_cache.h"
+#include "run_context.h"
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -422,8 +423,7 @@ static void run_mixture(inlay_session *session, const int64_t *experts, float *o
     assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(context, 0, x, NULL), INLAY_OK);
     assert_int_equal(inlay_context_set_input(context, 1, router, NULL), INLAY_OK);
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(context);
     memcpy(out, inlay_value_data(inlay_context_output(context, 0)), 2 * HIDDEN * sizeof *out);
     inlay_value_unref(x);
     inlay_value_unref(router);
@@ -544,8 +544,7 @@ static void codes_are_read_once(void **state)
     memset(inlay_value_data(x), 0, sizeof output);
     assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(context, 0, x, NULL), INLAY_OK);
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(context);
     assert_int_equal(code_pages(map), 0);
     inlay_value_unref(x);
     inlay_context_destroy(context);

@@ -3,6 +3,7 @@
 #include "failing_alloc.h"
 #include "graph_script.h"
 #include "process_counts.h"
+#include "run_context.h"
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -40,18 +41,10 @@ static void bind_shape(inlay_context *context, uint32_t input, uint32_t rank, co
     inlay_value_unref(value);
 }
 
-static void run_now(inlay_context *context)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
-}
-
 static void run_rows(inlay_context *context, int64_t rows)
 {
     bind_shape(context, 0, 2, (int64_t[]){ rows, 64 }, (uint64_t)rows);
-    run_now(context);
+    run_context(context);
 }
 
 static uint64_t used_bytes(const struct rig *rig)
@@ -143,8 +136,8 @@ static void bound_values_stay(void **state)
 
             bind_shape(rig.context, 0, 2, dims, step);
             bind_shape(plain.context, 0, 2, dims, step);
-            run_now(rig.context);
-            run_now(plain.context);
+            run_context(rig.context);
+            run_context(plain.context);
             assert_ptr_equal(inlay_context_output(rig.context, 0), target);
             assert_memory_equal(inlay_value_data(target), inlay_value_data(inlay_context_output(plain.context, 0)),
                                 inlay_value_bytes(target));
@@ -166,7 +159,7 @@ static void bound_values_stay(void **state)
 static void run_image(inlay_context *context, int64_t side)
 {
     bind_shape(context, 0, 4, (int64_t[]){ 1, 16, side, side }, (uint64_t)side);
-    run_now(context);
+    run_context(context);
 }
 
 /* Provider cpu frees packed weights that only the large size used; those of other contexts stay. */
@@ -407,13 +400,13 @@ static void pages_of_weights_are_returned(void **state)
         assert_int_equal(inlay_session_create(path, options, &rig.session, NULL), INLAY_OK);
         assert_int_equal(inlay_context_create(rig.session, &rig.context, NULL), INLAY_OK);
         bind_shape(rig.context, 0, 4, dims, 3);
-        run_now(rig.context);
+        run_context(rig.context);
         used = file_bytes();
         assert_int_equal(inlay_session_trim(rig.session, NULL), INLAY_OK);
         if (strncmp(providers[p], "cpu", 3) == 0 && file_bytes() + WEIGHTS / 2 > used)
             fail_msg("%llu bytes of files before trimming, %llu after it", (unsigned long long)used,
                      (unsigned long long)file_bytes());
-        run_now(rig.context);
+        run_context(rig.context);
         inlay_options_destroy(options);
         rig_close(&rig);
         (void)unlink(path);

@@ -2,6 +2,7 @@
  * model computes; runs use old or new weights, never both; a failure changes nothing. */
 #include "cmocka_all.h"
 #include "base/heap.h"
+#include "run_context.h"
 #include "session/session.h"
 #include "update_models.h"
 #include <pthread.h>
@@ -52,12 +53,10 @@ static inlay_context *make_context(inlay_session *session, bool condition)
 
 static struct result run(inlay_context *context)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_value *y;
     struct result made;
 
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(context);
     y = inlay_context_output(context, 0);
     assert_int_equal(inlay_value_bytes(y), sizeof made.bytes);
     memcpy(made.bytes, inlay_value_data(y), sizeof made.bytes);

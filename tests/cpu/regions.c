@@ -2,6 +2,7 @@
  * two, with and without the optimiser, and concurrently from several threads. */
 #include "region_models.h"
 #include "graph_script.h"
+#include "run_context.h"
 #include <math.h>
 #include <pthread.h>
 
@@ -37,8 +38,7 @@ static void run(inlay_context *context, inlay_value *value)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_OK);
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(context);
 }
 
 static double peak_of(const inlay_value *value, double least)

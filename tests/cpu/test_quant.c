@@ -3,6 +3,7 @@
 #include "loops.h"
 #include "region_models.h"
 #include "random.h"
+#include "run_context.h"
 #include <math.h>
 
 enum { U8 = INLAY_UINT8, S8 = INLAY_INT8, I32 = INLAY_INT32 };
@@ -110,8 +111,7 @@ static void run(struct rig *rig, inlay_value *value)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     assert_int_equal(inlay_context_set_input(rig->context, 0, value, &diag), INLAY_OK);
-    if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(rig->context);
 }
 
 /* Runs both sessions on one input: no element may differ by more than `most`, and at most a `share` of them by more

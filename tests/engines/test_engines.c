@@ -4,6 +4,7 @@
 #include "inlay/inlay.h"
 #include "inlay/execution.h"
 #include "onnx_bytes.h"
+#include "run_context.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -168,12 +169,10 @@ static void bind_rows(inlay_context *context, int64_t rows, float *x)
 static void run_rows(inlay_context *context, const chain_model *model, int64_t rows)
 {
     float x[16 * WIDTH], y[16 * WIDTH];
-    inlay_diag diag = INLAY_DIAG_INIT;
     const float *got;
 
     bind_rows(context, rows, x);
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(context);
     compute_chain(model, rows, x, y);
     got = inlay_value_data(inlay_context_output(context, 0));
     assert_non_null(got);

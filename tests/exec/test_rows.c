@@ -3,6 +3,7 @@
 #include "base/asan.h"
 #include "failing_alloc.h"
 #include "graph_script.h"
+#include "run_context.h"
 
 enum { WORDS = 32, MOST_ROWS = 6, MOST_TOKENS = 400, READERS = 2 };
 
@@ -139,14 +140,6 @@ static void set_rows(inlay_context *context, const inlay_row *rows, uint32_t cou
         assert_int_equal(inlay_context_row_length(context, i), rows[i].length);
 }
 
-static void run(inlay_context *context)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
-}
-
 static void bind(inlay_context *context, uint32_t input, int64_t columns, const int64_t *numbers)
 {
     inlay_value *value = NULL;
@@ -181,7 +174,7 @@ static const float *read_alone(const struct world *world, struct text *text, con
     for (int64_t i = 0; i < text->length + count; i++)
         numbers[i] = 1;
     bind(text->alone, world->info.mask, text->length + count, numbers);
-    run(text->alone);
+    run_context(text->alone);
     text->length += count;
     return last_logits(text->alone, &world->info, 0);
 }
@@ -203,7 +196,7 @@ static void step(struct world *world, inlay_context *context, struct text *texts
         tokens[i] = random_between(&world->seed, 0, WORDS - 1);
     if (inlay_context_set_tokens(context, tokens, count, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    run(context);
+    run_context(context);
     for (uint32_t i = 0; i < rows; i++) {
         const float *alone = read_alone(world, &texts[i], tokens + i * count, count);
 
@@ -382,7 +375,7 @@ static void parts_as_whole(void **state)
                     const int64_t part = random_between(&world.seed, 1, count - read);
 
                     assert_int_equal(inlay_context_set_tokens(world.main, tokens + read, part, NULL), INLAY_OK);
-                    run(world.main);
+                    run_context(world.main);
                     read += part;
                     if (random_below(&world.seed, 2) == 0) {
                         const inlay_row copy = { .context = world.main, .length = read };
@@ -406,7 +399,7 @@ static void read_tokens(inlay_context *context, int64_t count)
 
     if (inlay_context_set_tokens(context, tokens, count, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    run(context);
+    run_context(context);
 }
 
 /* Checks that `row` has `length` entries in each head of each state, and zeros elsewhere. */
@@ -570,7 +563,7 @@ static inlay_context *read_long(const struct world *world, const struct long_tex
     assert_int_equal(inlay_context_keep_rows(context, &world->info, 16, NULL), INLAY_OK);
     set_rows(context, &empty, 1);
     assert_int_equal(inlay_context_set_tokens(context, text->tokens, text->length, NULL), INLAY_OK);
-    run(context);
+    run_context(context);
     return context;
 }
 
@@ -586,7 +579,7 @@ static void step_long(struct world *world, inlay_context *context, struct long_t
         tokens[i] = text->tokens[text->length++] = random_between(&world->seed, 0, WORDS - 1);
     }
     assert_int_equal(inlay_context_set_tokens(context, tokens, count, NULL), INLAY_OK);
-    run(context);
+    run_context(context);
     for (uint32_t i = 0; i < rows; i++) {
         inlay_context *alone = read_long(world, &texts[i]);
 
@@ -710,7 +703,7 @@ static void mistakes(void **state)
     expect(inlay_context_set_tokens(plain, tokens, 0, &diag), INLAY_INVALID_ARGUMENT, &diag, "0 tokens");
     assert_int_equal(inlay_context_run(plain, NULL, &diag), INLAY_INVALID_ARGUMENT); /* no tokens */
     assert_int_equal(inlay_context_set_tokens(plain, tokens, 1, &diag), INLAY_OK);
-    run(plain);
+    run_context(plain);
     expect(inlay_context_state_rewind(plain, 0, &diag), INLAY_INVALID_ARGUMENT, &diag, "inlay_context_set_rows");
     row = (inlay_row){ .context = plain, .length = 2, .row = 1 };
     expect(inlay_context_set_rows(plain, &row, 1, &diag), INLAY_INVALID_ARGUMENT, &diag, "has 1 tokens");
@@ -773,7 +766,7 @@ static void refusals(void **state)
     assert_int_equal(inlay_context_keep_rows(context, &info, 4, NULL), INLAY_OK);
     set_rows(context, empty, 1);
     assert_int_equal(inlay_context_set_tokens(context, (const int64_t[]){ 1, 2 }, 2, NULL), INLAY_OK);
-    run(context);
+    run_context(context);
     expect(inlay_context_set_rows(context, &(inlay_row){ .context = context, .length = 1 }, 1, &diag),
            INLAY_UNSUPPORTED, &diag, "do not grow");
     inlay_context_destroy(context);
@@ -784,7 +777,7 @@ static void refusals(void **state)
     assert_int_equal(inlay_context_keep_rows(context, &info, 4, NULL), INLAY_OK);
     set_rows(context, empty, 1);
     assert_int_equal(inlay_context_set_tokens(context, (const int64_t[10]){ 1, 2 }, 10, NULL), INLAY_OK);
-    run(context);
+    run_context(context);
     expect(
         inlay_context_set_rows(context, (const inlay_row[]){ { context, 10, 0, 0 }, { context, 10, 0, 0 } }, 2, &diag),
         INLAY_UNSUPPORTED, &diag, "'past_0'");

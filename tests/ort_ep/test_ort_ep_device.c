@@ -5,6 +5,7 @@
 #include "keep_plugins.h"
 #include "onnx_bytes.h"
 #include "random.h"
+#include "run_context.h"
 #include "test_ep.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -57,14 +58,6 @@ static inlay_context *bind(const inlay_session *session, uint32_t rank)
     return context;
 }
 
-static void run(inlay_context *context)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
-}
-
 /* The library counts the copies of its process. */
 static test_ep_copies take_copies(void)
 {
@@ -91,12 +84,12 @@ static void check_runs(const device_model *model, uint32_t rank, const char *con
                   *session = open_model(model, "ort_ep,reference", pairs);
     inlay_context *wanted = bind(plain, rank), *got = bind(session, rank);
 
-    run(wanted);
+    run_context(wanted);
     for (int round = 0; round < 3; round++) {
         test_ep_copies copies;
 
         (void)take_copies();
-        run(got);
+        run_context(got);
         copies = take_copies();
         if (expected != NULL && round == 0 &&
             (copies.to_device != expected->to_device || copies.to_host != expected->to_host))

@@ -5,6 +5,7 @@
 #include "keep_plugins.h"
 #include "onnx_bytes.h"
 #include "random.h"
+#include "run_context.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -120,8 +121,7 @@ static size_t run_mixed(inlay_session *session, const mixed_model *model, float 
         assert_int_equal(inlay_context_set_input(context, i, value, &diag), INLAY_OK);
         inlay_value_unref(value);
     }
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(context);
     for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
         const inlay_value *value = inlay_context_output(context, i);
 

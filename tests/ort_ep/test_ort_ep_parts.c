@@ -5,6 +5,7 @@
 #include "inlay/inlay.h"
 #include "keep_plugins.h"
 #include "onnx_bytes.h"
+#include "run_context.h"
 #include "text_buffer.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -90,12 +91,10 @@ static void check_runs(const void *expected, size_t bytes)
     for (size_t m = 0; m < sizeof memories / sizeof memories[0]; m++) {
         inlay_session *session = open_with_library(memories[m]);
         inlay_context *context = bind(session);
-        inlay_diag diag = INLAY_DIAG_INIT;
 
         assert_true(runs_on(session, "ort_ep"));
         for (int i = 0; i < 3; i++) {
-            if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-                fail_msg("%s", diag.text);
+            run_context(context);
             assert_int_equal(inlay_value_bytes(inlay_context_output(context, 0)), bytes);
             assert_memory_equal(inlay_value_data(inlay_context_output(context, 0)), expected, bytes);
         }

@@ -2,6 +2,7 @@
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
+#include "run_context.h"
 #include "session/session.h"
 #include <stdio.h>
 
@@ -54,10 +55,7 @@ static void bind(struct rig *rig, uint32_t index, inlay_dtype dtype, uint32_t ra
 
 static void run(struct rig *rig)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
-
-    if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(rig->context);
 }
 
 static uint32_t regions_on_chip(const struct rig *rig)

@@ -134,8 +134,8 @@ static bool returns_model(const struct fixture *fixture, quantize_args how, cons
     how.block = 32;
     how.prune = NAN;
     how.demand = (agree_demand){ .metric = AGREE_cosine, .goal = 0.9 };
-    how.timer = timer;
-    how.timer_user = &planted;
+    how.calls.timer = timer;
+    how.calls.timer_user = &planted;
     assert_int_equal(quantize_model(&how, &report, &diag), INLAY_OK);
     assert_int_equal(access(fixture->output, R_OK), 0);
     assert_int_equal(planted.rounds, rounds);

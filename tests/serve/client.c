@@ -18,13 +18,6 @@
 extern char **environ;
 enum { MAX_FLAGS = 24, TIMEOUT_MS = 60000 }; /* long enough for sanitizers on a busy machine */
 
-static void nap(void)
-{
-    const struct timespec timespec = { 0, 5000000 };
-
-    (void)nanosleep(&timespec, NULL);
-}
-
 void serving_prepare(struct serving *serving)
 {
     char path[128];
@@ -226,7 +219,7 @@ void serving_await(const struct serving *serving, const char *part, char *text, 
             return;
         if (waited > TIMEOUT_MS || waitpid(serving->pid, NULL, WNOHANG) != 0)
             fail_msg("the server did not start: %s", text);
-        nap();
+        client_wait_ms(5);
     }
 }
 
@@ -259,7 +252,7 @@ int serving_end(struct serving *serving, int signal_number)
             (void)waitpid(serving->pid, &status, 0);
             fail_msg("the server did not end");
         }
-        nap();
+        client_wait_ms(5);
     }
     serving->pid = 0;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
@@ -606,6 +599,21 @@ void client_await(const struct serving *serving, const char *name, double value)
     for (uint32_t i = 0; client_metric(serving, name) != value; i++) {
         if (i == 12000)
             fail_msg("%s is %g, not %g", name, client_metric(serving, name), value);
-        nap();
+        client_wait_ms(5);
     }
+}
+
+double client_seconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void client_wait_ms(long ms)
+{
+    const struct timespec pause = { ms / 1000, ms % 1000 * 1000000 };
+
+    (void)nanosleep(&pause, NULL);
 }

@@ -81,6 +81,9 @@ struct answer {
 int client_connect(const struct serving *serving);
 /* A port of the loopback interface that no socket uses. */
 int client_free_port(void);
+/* Seconds of the monotonic clock. */
+double client_seconds(void);
+void client_wait_ms(long ms);
 void client_send(int fd, const void *data, size_t bytes);
 void client_text(int fd, const char *text);
 /* Reads one answer. */

@@ -80,13 +80,6 @@ static void *ask(void *user)
     return NULL;
 }
 
-static void wait_ms(long ms)
-{
-    const struct timespec pause = { 0, ms * 1000000 };
-
-    (void)nanosleep(&pause, NULL);
-}
-
 /* Overwrites the file of the other version: as cp does, in two parts; with the beginning written last; or with a part
  * of it only. */
 static void change(const char *path, const unsigned char *bytes, size_t count, int turn)
@@ -98,18 +91,18 @@ static void change(const char *path, const unsigned char *bytes, size_t count, i
     if (turn % 3 == 1) {
         assert_int_equal(pwrite(fd, "\xff\xff\xff\xff", 4, 0), 4);
         assert_int_equal(pwrite(fd, bytes + 4, count - 4, 4), count - 4);
-        wait_ms(turn % 5);
+        client_wait_ms(turn % 5);
         assert_int_equal(pwrite(fd, bytes, 4, 0), 4);
     } else {
         assert_int_equal(write(fd, bytes, part), part);
-        wait_ms(turn % 9 == 0 ? 60 : turn % 5); /* of several polls */
+        client_wait_ms(turn % 9 == 0 ? 60 : turn % 5); /* of several polls */
         assert_int_equal(write(fd, bytes + part, count - part), count - part);
     }
     (void)close(fd);
-    wait_ms(turn % 10 == 0 ? 60 : 5);
+    client_wait_ms(turn % 10 == 0 ? 60 : 5);
     if (turn % 25 == 0) {
         assert_int_equal(truncate(path, (off_t)part), 0);
-        wait_ms(60);
+        client_wait_ms(60);
     }
 }
 
@@ -161,7 +154,7 @@ static void run(const char *copy_bytes, bool may_refuse)
             break;
         if (i == 12000)
             fail_msg("%d %s", answer.code, answer.body);
-        wait_ms(5);
+        client_wait_ms(5);
     }
     atomic_store(&stop, true);
     for (int i = 0; i < CLIENTS; i++)
@@ -209,7 +202,7 @@ static void await_code(const char *method, const char *path, const char *body, i
         client_once(&server, method, path, "", body, answer);
         if (answer->code == code)
             break;
-        wait_ms(5);
+        client_wait_ms(5);
     }
     assert_int_equal(answer->code, code);
     free(answer);
@@ -242,7 +235,7 @@ static void test_cut_short(void **state)
     client_expect(&server, "GET", "/v2/models/add/ready", "", NULL, 404, "");
     client_expect(&server, "POST", "/v2/repository/index", "", NULL, 200, "\"state\":\"UNAVAILABLE\"");
     client_expect(&server, "POST", "/v2/models/add/infer", "", body, 503, "could not be loaded");
-    wait_ms(1500); /* the damaged file is read, and refused */
+    client_wait_ms(1500); /* the damaged file is read, and refused */
     client_expect(&server, "POST", "/v2/models/add/infer", "", body, 503, "could not be loaded");
     write_file(bytes, count);
     await_code("GET", "/v2/health/ready", NULL, 200);
@@ -277,7 +270,7 @@ static void test_written_at_start(void **state)
 
         assert_int_equal(write(fd, bytes + done, end - done), end - done);
         done = end;
-        wait_ms(part == PARTS / 2 ? 500 : 30); /* as a slow disk or network */
+        client_wait_ms(part == PARTS / 2 ? 500 : 30); /* as a slow disk or network */
     }
     (void)close(fd);
     serving_await(&server, ": ready, models: 1", log, sizeof log);

@@ -119,7 +119,6 @@ static void test_two_signals(void **state)
 /* Waits until all threads of a child have ended, so that its parent can reap it. */
 static void wait_until_dead(long pid)
 {
-    const struct timespec pause = { 0, 1000000 };
     char path[96], text[96];
 
     for (uint32_t i = 0; i < 60000; i++) {
@@ -142,7 +141,7 @@ static void wait_until_dead(long pid)
             (void)fclose(file);
         if ((state == 'Z' && threads <= 3) || state == 'X') /* ".", ".." and itself */
             return;
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(1);
     }
     fail_msg("process %ld does not end", pid);
 }
@@ -167,7 +166,6 @@ static void test_while_a_worker_restarts(void **state)
 static void test_a_worker_dies_while_draining(void **state)
 {
     static const char *const flags[] = { "--workers", "1", "--drain-ms", "60000", NULL };
-    const struct timespec pause = { 0, 5000000 };
     char text[8192];
     long pid;
     struct answer answer;
@@ -181,7 +179,7 @@ static void test_a_worker_dies_while_draining(void **state)
         if (answer.code != 200)
             break;
         assert_true(i < 12000);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
     assert_int_equal(serving_end(&server, 0), 1);
@@ -356,7 +354,6 @@ static uint32_t closed_but_watched(void)
 /* While draining, the server ignores connections that wait in a socket shared with other processes. */
 static void test_connections_of_other_processes(void **state)
 {
-    const struct timespec pause = { 0, 5000000 };
     int grpc, rest = listen_here(&server.port), fd = listen_here(&grpc), half;
     char text[8192];
 
@@ -371,7 +368,7 @@ static void test_connections_of_other_processes(void **state)
     assert_int_equal(kill(server.pid, SIGTERM), 0);
     for (uint32_t i = 0; has_file(3) || has_file(4); i++) {
         assert_true(i < 12000);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     assert_int_equal(closed_but_watched(), 0);
     (void)close(half);

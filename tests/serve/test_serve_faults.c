@@ -95,7 +95,6 @@ static long whole_lines(long *out_cut)
 static void test_full_disk_of_the_access_log(void **state)
 {
     static const char *const flags[] = { "--serve-threads", "1", "--access-log", "FOLDER/access", NULL };
-    const struct timespec pause = { 0, 5000000 };
     long count, cut;
     int fd;
 
@@ -115,7 +114,7 @@ static void test_full_disk_of_the_access_log(void **state)
     for (uint32_t i = 0; whole_lines(&cut) + count != asked; i++) {
         if (i == 12000)
             fail_msg("%ld whole lines and %ld lost ones of %ld", whole_lines(&cut), count, asked);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     assert_in_range(cut, 10, count);
     (void)close(fd);

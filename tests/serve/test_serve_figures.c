@@ -27,7 +27,6 @@ static int start(void **state)
 /* Waits until the access log has a line with both parts, and returns it. */
 static const char *await_line(const char *part, const char *other)
 {
-    const struct timespec pause = { 0, 5000000 };
     static char line[2048];
     char path[128];
 
@@ -43,7 +42,7 @@ static const char *await_line(const char *part, const char *other)
         (void)fclose(file);
         if (i == 12000)
             fail_msg("the access log has no line with %s and %s", part, other);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
 }
 
@@ -93,14 +92,6 @@ static void test_grpc(void **state)
     assert_true(client_metric(&server, "inlay_grpc_answers_total{code=\"3\"}") == 1);
 }
 
-static double seconds(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* The time in which a client sends its request is not queue time. */
 static void test_slow_upload(void **state)
 {
@@ -121,9 +112,9 @@ static void test_slow_upload(void **state)
     client_text(fd, head);
     for (uint32_t i = 0; client_metric(&server, "inlay_inflight_bytes") != 20; i++)
         assert_true(i < 12000); /* until the server has the first 20 bytes */
-    began = seconds();
+    began = client_seconds();
     (void)client_metric(&server, names[0]);
-    sending = seconds() - began;
+    sending = client_seconds() - began;
     client_text(fd, &TWICE[20]);
     client_receive(fd, &answer);
     assert_int_equal(answer.code, 200);

@@ -504,7 +504,6 @@ static void test_ending(void **state)
                                "[1000000000000]},{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":"
                                "[1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4]}]}";
     static grpc_call calls[CALLS];
-    const struct timespec pause = { 0, 5000000 };
     grpc_client clients[2];
     struct serving ending;
 
@@ -526,7 +525,7 @@ static void test_ending(void **state)
                                  i + 1;
              tries++) {
             assert_true(tries < 12000);
-            (void)nanosleep(&pause, NULL);
+            client_wait_ms(5);
         }
     }
     assert_int_equal(serving_end(&ending, SIGTERM), 0);

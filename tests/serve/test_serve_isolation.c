@@ -28,13 +28,6 @@ static int end(void **state)
     return 0;
 }
 
-static void wait_ms(long ms)
-{
-    const struct timespec pause = { 0, ms * 1000000 };
-
-    (void)nanosleep(&pause, NULL);
-}
-
 /* Sends a request that never ends; returns its connection. */
 static int begin_spin(const char *model)
 {
@@ -54,7 +47,7 @@ static void wait_for_metric(const char *name, double least)
     for (int i = 0; client_metric(&server, name) < least; i++) {
         if (i == 12000)
             fail_msg("%s is %g", name, client_metric(&server, name));
-        wait_ms(5);
+        client_wait_ms(5);
     }
 }
 
@@ -123,7 +116,7 @@ static void test_stuck_run(void **state)
                    "Content-Length: %zu\r\n\r\n",
                    strlen(body));
     /* on a busy machine, a request can reach its deadline before a runner takes it */
-    for (; client_metric(&server, "inlay_stuck_runs") < 1; wait_ms(500)) {
+    for (; client_metric(&server, "inlay_stuck_runs") < 1; client_wait_ms(500)) {
         assert_in_range(count, 0, MOST - 1);
         fds[count] = client_connect(&server);
         client_text(fds[count], head);

@@ -248,12 +248,10 @@ static void test_slow_clients(void **state)
 /* Waits until at most this many files are open; a connection is closed shortly after it is no longer counted. */
 static void wait_for_files(uint32_t count)
 {
-    const struct timespec pause = { 0, 5000000 };
-
     for (uint32_t i = 0; serving_files(&server) > count; i++) {
         if (i == 12000)
             fail_msg("the server has %u files open, not %u", serving_files(&server), count);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
 }
 

@@ -247,7 +247,6 @@ static bool is_ready(const char *model)
 static void test_sequences_count(void **state)
 {
     enum { SEQUENCES = 20 };
-    const struct timespec pause = { 0, 5000000 };
     const char *flags[] = { "--models-memory", NULL, NULL };
     char budget[32];
     double before, growth;
@@ -267,7 +266,7 @@ static void test_sequences_count(void **state)
     begin_sequences(SEQUENCES);
     for (uint32_t i = 0; is_ready("a"); i++) { /* the least recently used */
         assert_true(i < 12000);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     assert_true(is_ready("sum"));
     assert_int_equal(infer('b'), 200);
@@ -278,7 +277,6 @@ static void test_sequences_count(void **state)
 static void test_memory_is_given_back(void **state)
 {
     enum { BYTES = 20 << 20 };
-    const struct timespec pause = { 0, 5000000 };
     static struct answer answer;
     char *body = malloc(BYTES);
     int fd;
@@ -294,7 +292,7 @@ static void test_memory_is_given_back(void **state)
     assert_int_equal(answer.code, 400);
     for (uint32_t i = 0; client_metric(&server, "inlay_memory_trims_total") == 0; i++) {
         assert_true(i < 12000);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     assert_true(client_metric(&server, "inlay_memory_trims_total") == 1);
     assert_int_equal(infer('a'), 200);

@@ -44,13 +44,12 @@ static void start_until(const char *const *flags, const char *part)
 /* Waits until the server has ended; returns its exit code. */
 static int wait_for_end(void)
 {
-    const struct timespec pause = { 0, 5000000 };
     int status = 0;
 
     for (uint32_t i = 0; waitpid(server.pid, &status, WNOHANG) == 0; i++) {
         if (i == 12000)
             fail_msg("the server does not end");
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     server.pid = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

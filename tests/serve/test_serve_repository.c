@@ -241,7 +241,6 @@ static void test_the_access_log(void **state)
 static void test_draining(void **state)
 {
     int fd = client_connect(&server);
-    const struct timespec pause = { 0, 2000000 };
     char value[32];
     struct answer answer;
 
@@ -250,7 +249,7 @@ static void test_draining(void **state)
     assert_int_equal(answer.code, 200);
     assert_int_equal(kill(server.pid, SIGTERM), 0);
     do {
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(2);
         client_once(&server, "GET", "/v2/health/ready", "", NULL, &answer);
     } while (answer.code == 200);
     assert_int_equal(answer.code, 400);

@@ -68,7 +68,6 @@ static void test_memory(void **state)
 {
     static const char *const flags[] = { "--poll-ms",    "20", "--plugin-dirs", "FOLDER/plugins", "--cache-dir",
                                          "FOLDER/cache", NULL };
-    const struct timespec pause = { 0, 5000000 };
     char path[256], text[8192];
 
     (void)state;
@@ -85,7 +84,7 @@ static void test_memory(void **state)
     for (uint32_t i = 0; bytes_of("stuck.memory") < 3; i++) {
         if (i == 12000)
             fail_msg("%ld loads were tried", bytes_of("stuck.memory"));
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     client_expect(&server, "POST", "/v2/models/held/infer", "", BODY, 200, "\"model_version\":\"1\"");
     move("stuck.memory", "tries");

@@ -106,7 +106,6 @@ static bool asks(const char *model, const char *version, const char *body, const
 /* Pauses in a loop that waits for something; fails after two minutes. *since: 0 before the first pause. */
 static void pause_shortly(time_t *since, const char *what, const char *seen)
 {
-    const struct timespec pause = { 0, 2000000 };
     struct timespec now;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -114,7 +113,7 @@ static void pause_shortly(time_t *since, const char *what, const char *seen)
         *since = now.tv_sec;
     if (now.tv_sec - *since > 120)
         fail_msg("waited two minutes for %s: %s", what, seen);
-    (void)nanosleep(&pause, NULL);
+    client_wait_ms(2);
 }
 
 /* Waits until the model has a rollout. */

@@ -427,14 +427,6 @@ static void test_origins(void **state)
     assert_true(client_metric(&server, "inlay_refused_total{reason=\"origin\"}") == 4);
 }
 
-static double seconds_now(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* Wrong tokens are counted, and from the fourth on their replies wait 50 ms, then 100, 200: also over gRPC and with an
  * Expect header. Right tokens do not wait, nor requests without a token. */
 static void test_wrong_tokens(void **state)
@@ -447,7 +439,6 @@ static void test_wrong_tokens(void **state)
     static grpc_call call;
     struct answer answer;
     double begin, least = 0;
-    const struct timespec pause = { 0, 5000000 };
     int port, fd;
 
     (void)state;
@@ -455,7 +446,7 @@ static void test_wrong_tokens(void **state)
     port = grpc_port_of(&server);
     for (uint32_t i = 0; i < 10; i++)
         client_expect(&server, "GET", "/v2", "", NULL, 401, "bearer token");
-    begin = seconds_now();
+    begin = client_seconds();
     for (uint32_t i = 0; i < 3; i++)
         client_expect(&server, "GET", "/v2", wrong, NULL, 401, "bearer token");
     client_expect(&server, "GET", "/v2", wrong, NULL, 401, "bearer token");
@@ -465,7 +456,7 @@ static void test_wrong_tokens(void **state)
     call = (grpc_call){ .token = "wrong-0123456789abcd", .sent = { 0 }, .sent_bytes = 5 };
     grpc_expect(port, SERVICE "ServerMetadata", &call, 16, "bearer token");
     least += 0.2;
-    assert_true(seconds_now() - begin >= least);
+    assert_true(client_seconds() - begin >= least);
     /* A client that leaves while it waits, and others that are answered meanwhile. */
     fd = client_connect(&server);
     client_text(fd, "GET /v2 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-0123456789abcd\r\n\r\n");
@@ -479,7 +470,7 @@ static void test_wrong_tokens(void **state)
             break;
         if (i == 12000)
             fail_msg("the seventh wrong token is not counted");
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     (void)close(fd);
 }

@@ -194,14 +194,12 @@ static void run(long count)
 /* Waits until this metrics request is the only active one. */
 static void wait_idle(void)
 {
-    const struct timespec pause = { 0, 10000000 };
-
     for (uint32_t i = 0;
          client_metric(&server, "inlay_http_requests") != 1 || client_metric(&server, "inlay_http_connections") != 1 ||
          client_metric(&server, "inlay_runs") != 0;
          i++) {
         assert_true(i < 12000);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(10);
     }
 }
 
@@ -209,11 +207,10 @@ static void wait_idle(void)
  * does not count gRPC connections. */
 static uint32_t files_at_most(uint32_t most)
 {
-    const struct timespec pause = { 0, 10000000 };
     uint32_t files = serving_files(&server);
 
     for (uint32_t i = 0; files > most && i < 12000; i++) {
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(10);
         files = serving_files(&server);
     }
     return files;

@@ -83,12 +83,10 @@ static uint32_t times(const char *text, const char *part)
 
 static void await_metric(const char *name, double value)
 {
-    const struct timespec pause = { 0, 5000000 };
-
     for (uint32_t i = 0; client_metric(&server, name) < value; i++) {
         if (i == 12000)
             fail_msg("%s is %g, not %g", name, client_metric(&server, name), value);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
 }
 
@@ -235,21 +233,13 @@ static void *take_runs(void *user)
     return NULL;
 }
 
-static double seconds(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* The first 256 runs have spans of their steps, and then one run a second. */
 static void test_many_steps(void **state)
 {
     enum { REQUESTS = 400, PROFILES = 256, PROFILES_A_SECOND = 1 };
     struct taken taken = { .runs = 1 };
     static struct answer answer;
-    double begun = seconds();
+    double begun = client_seconds();
     pthread_t thread;
     uint32_t nodes = 0; /* of one run */
     int fd;
@@ -272,7 +262,7 @@ static void test_many_steps(void **state)
     }
     assert_true(nodes > 0 && taken.nodes % nodes == 0);
     assert_true(taken.nodes / nodes >= PROFILES - 1);
-    assert_true(taken.nodes / nodes <= PROFILES + PROFILES_A_SECOND * (seconds() - begun));
+    assert_true(taken.nodes / nodes <= PROFILES + PROFILES_A_SECOND * (client_seconds() - begun));
     (void)close(fd);
     assert_int_equal(serving_close(&server), 0);
     (void)close(listener);

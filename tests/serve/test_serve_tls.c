@@ -168,7 +168,6 @@ static int end_tls(void **state)
 /* Waits until two workers listen on this port. */
 static void wait_for_two(const struct serving *serving, int port)
 {
-    const struct timespec pause = { 0, 5000000 };
     char part[64], text[8192];
     const char *first = NULL;
 
@@ -178,7 +177,7 @@ static void wait_for_two(const struct serving *serving, int port)
         first = strstr(text, part);
         if (i == 12000)
             fail_msg("not twice '%s': %s", part, text);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
 }
 

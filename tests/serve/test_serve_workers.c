@@ -69,7 +69,6 @@ static int start(void **state)
 /* Waits until the log has this many lines with the text. */
 static void wait_for_lines(const struct serving *serving, const char *line, uint32_t lines)
 {
-    const struct timespec pause = { 0, 5000000 };
     static char text[1 << 18]; /* sanitizers log much */
     char path[128];
 
@@ -87,7 +86,7 @@ static void wait_for_lines(const struct serving *serving, const char *line, uint
             return;
         if (i == 12000)
             fail_msg("not %u times '%s': %s", lines, line, text);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
 }
 
@@ -122,7 +121,6 @@ static void test_a_worker_that_crashes(void **state)
 /* A plugin that crashes in a run ends its worker, once per worker; later workers exclude it. */
 static void test_a_plugin_that_crashes(void **state)
 {
-    const struct timespec pause = { 0, 5000000 };
     uint32_t good = 0, lost = 0;
     static char text[1 << 18]; /* sanitizers log much */
     char path[256];
@@ -138,7 +136,7 @@ static void test_a_plugin_that_crashes(void **state)
         if (i == 12000 || (answer.code != 0 && answer.code != 200))
             fail_msg("after %u lost requests: %d %s", lost, answer.code, answer.body);
         if (good == 0)
-            (void)nanosleep(&pause, NULL);
+            client_wait_ms(5);
     }
     assert_in_range(lost, 1, 2);
     file = fopen(serving_path(&server, "log", path, sizeof path), "r");
@@ -282,13 +280,11 @@ static bool is_stopped(long pid)
 
 static void stop_worker(long pid)
 {
-    const struct timespec pause = { 0, 1000000 };
-
     assert_int_equal(kill((pid_t)pid, SIGSTOP), 0);
     for (uint32_t i = 0; !is_stopped(pid); i++) {
         if (i == 60000)
             fail_msg("worker %ld is not stopped", pid);
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(1);
     }
 }
 
@@ -332,7 +328,6 @@ static void test_inflight_bytes(void **state)
 /* Sends requests on new connections, so that they reach both workers, until 20 in a row get the code. */
 static void wait_for_model(const char *path, int code, const char *part)
 {
-    const struct timespec pause = { 0, 5000000 };
     uint32_t good = 0;
     struct answer answer = { .code = 0 };
 
@@ -342,7 +337,7 @@ static void wait_for_model(const char *path, int code, const char *part)
         if (i == 12000)
             fail_msg("%s: not %d with '%s', but %d: %s", path, code, part, answer.code, answer.body);
         if (good == 0)
-            (void)nanosleep(&pause, NULL);
+            client_wait_ms(5);
     }
 }
 
@@ -417,14 +412,13 @@ static void test_a_worker_without_a_model(void **state)
 
 static void test_they_end_together(void **state)
 {
-    const struct timespec pause = { 0, 5000000 };
     long pids[8];
 
     (void)state;
     for (uint32_t i = 0; serving_children(&server, pids, 8) != 2; i++) { /* one may wait before its restart */
         if (i == 12000)
             fail_msg("the server does not have two workers");
-        (void)nanosleep(&pause, NULL);
+        client_wait_ms(5);
     }
     assert_int_equal(serving_end(&server, SIGTERM), 0);
     for (uint32_t i = 0; i < 2; i++)

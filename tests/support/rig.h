@@ -15,6 +15,7 @@
 #include "inlay/inlay.h"
 #include "keep_plugins.h"
 #include "model_writer.h"
+#include "run_context.h"
 
 enum { RIG_BOOL = INLAY_BOOL, RIG_FLOAT = INLAY_FLOAT, RIG_INT64 = INLAY_INT64, RIG_STRING = INLAY_STRING };
 
@@ -132,10 +133,7 @@ static inline void rig_floats(struct rig *rig, uint32_t input, const char *shape
 }
 static inline void rig_run(struct rig *rig)
 {
-    inlay_diag diag = INLAY_DIAG_INIT;
-
-    if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(rig->context);
 }
 /* Compares an output of any type except strings with the expected value, bit by bit. */
 static inline void rig_expect(const inlay_value *value, inlay_dtype dtype, const char *shape, const void *data)

@@ -354,13 +354,13 @@ static void dry_sampling(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        sampling.dry_multiplier = rows[i].multiplier;
-        sampling.dry_base = rows[i].base;
-        sampling.dry_allowed = rows[i].allowed;
-        sampling.dry_last_n = rows[i].last_n;
-        sampling.dry_breakers = (ascii_set){ { 1, 8 } };
-        sampling.characters = characters;
-        sampling.character_count = rows[i].breaks;
+        sampling.dry.multiplier = rows[i].multiplier;
+        sampling.dry.base = rows[i].base;
+        sampling.dry.allowed = rows[i].allowed;
+        sampling.dry.last_n = rows[i].last_n;
+        sampling.dry.breakers = (ascii_set){ { 1, 8 } };
+        sampling.dry.characters = characters;
+        sampling.dry.character_count = rows[i].breaks;
         if (next(&sampling, logits, seen, 8) != (int64_t)rows[i].want)
             fail_msg("row %zu", i);
     }

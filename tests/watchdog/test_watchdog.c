@@ -2,6 +2,7 @@
  * model. */
 #include "cmocka_all.h"
 #include "graph_script.h"
+#include "run_context.h"
 #include <math.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -125,8 +126,7 @@ static void expect_model(const inlay_watchdog_finding *finding, const char *op)
     if (inlay_session_create(finding->model_path, made, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
-    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
+    run_context(context);
     output = inlay_context_output(context, 0);
     assert_int_equal(inlay_value_count(output), SIZE);
     got = ((const float *)inlay_value_data(output))[SIZE - 1];

@@ -46,11 +46,12 @@ struct tuning {
     struct runner *runner; /* after a run of the model; NULL: not run */
     bool has_shared;
     bool stopped;
-    bool unlimited;     /* the first kernel is timed, although the time may be over */
-    bool kernels_timed; /* kernels within regions were timed, too, so regions may choose other kernels */
-    /* the comparison of whole runs (tune_prefer.c) */
-    uint8_t *left_out;             /* [provider_count] 1 = later sessions leave the provider out; NULL: not compared */
-    uint32_t run_index, run_count; /* assignments that were compared, and all of them */
+    bool unlimited;            /* the first kernel is timed, although the time may be over */
+    bool kernels_timed;        /* kernels within regions were timed, too, so regions may choose other kernels */
+    struct {                   /* the comparison of whole runs (tune_prefer.c) */
+        uint8_t *left_out;     /* [provider_count] 1 = later sessions leave the provider out; NULL: not compared */
+        uint32_t index, count; /* assignments that were compared, and all of them */
+    } runs;
     char activity[96];
     inlay_diag *diag;
 };

@@ -110,8 +110,8 @@ inlay_status tune_compare(struct tuning *tuning, const char *folder)
     cost_book *book = NULL;
     inlay_status status = INLAY_OK;
 
-    if (tuning->left_out != NULL)
-        rules.left_out = tuning->left_out;
+    if (tuning->runs.left_out != NULL)
+        rules.left_out = tuning->runs.left_out;
     INLAY_TRY(cost_book_open(&open, &book, tuning->diag));
     if (!price_again(tuning, env->costs, &before) || !price_again(tuning, book, &now)) {
         status = no_memory(tuning->diag, "to tune");

@@ -291,16 +291,16 @@ static struct alternative *find_faster(struct comparison *comparison, struct alt
     uint8_t *left_out = arena_alloc(&tuning->arena, (size_t)comparison->providers + 1);
     struct alternative *best = NULL;
 
-    tuning->run_count = 2 * comparison->providers;
+    tuning->runs.count = 2 * comparison->providers;
     if (left_out == NULL)
         comparison->status = INLAY_OUT_OF_MEMORY;
-    for (uint32_t i = 0; i < tuning->run_count && comparison->status == INLAY_OK && !tuning->stopped; i++) {
+    for (uint32_t i = 0; i < tuning->runs.count && comparison->status == INLAY_OK && !tuning->stopped; i++) {
         const bool alone = i >= comparison->providers;
         const uint32_t provider = i % comparison->providers;
         const double now = seconds();
         struct alternative *other;
 
-        tuning->run_index = i;
+        tuning->runs.index = i;
         tuning->end = end;
         if (now >= end || !mark(comparison, present, provider, alone, left_out))
             continue;
@@ -310,7 +310,7 @@ static struct alternative *find_faster(struct comparison *comparison, struct alt
             break;
         }
         other->alone = alone ? provider : INLAY_NONE;
-        (void)compare(comparison, present, other, now + (end - now) / (tuning->run_count - i));
+        (void)compare(comparison, present, other, now + (end - now) / (tuning->runs.count - i));
         if (other->ratio >= BETTER && (best == NULL || other->ratio >= best->ratio * BETTER)) {
             alternative_destroy(comparison, best);
             best = other;
@@ -318,7 +318,7 @@ static struct alternative *find_faster(struct comparison *comparison, struct alt
             alternative_destroy(comparison, other);
         }
     }
-    tuning->run_index = tuning->run_count;
+    tuning->runs.index = tuning->runs.count;
     return best;
 }
 
@@ -369,7 +369,7 @@ static bool record_result(struct comparison *comparison, const struct alternativ
     cost_sizes_deinit(&sizes);
     for (uint32_t i = 0; i < comparison->providers; i++)
         tuning->result.left_out_count += chosen->left_out[i];
-    tuning->left_out = chosen->left_out;
+    tuning->runs.left_out = chosen->left_out;
     return assumed != NULL && record_at(comparison, chosen, tuning->graphs[0].values) &&
            record_at(comparison, chosen, assumed);
 }

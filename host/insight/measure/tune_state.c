@@ -10,8 +10,8 @@ static bool is_cancelled(struct tuning *tuning)
     double fraction = tuning->kernel_count > 0 ? (double)tuning->kernel_index / tuning->kernel_count : 0;
 
     fraction *= 1 - RUNS_SHARE;
-    if (tuning->run_count > 0)
-        fraction += RUNS_SHARE * tuning->run_index / tuning->run_count;
+    if (tuning->runs.count > 0)
+        fraction += RUNS_SHARE * tuning->runs.index / tuning->runs.count;
     if (!tuning->stopped && tuning->options.progress != NULL)
         tuning->stopped = tuning->options.progress(tuning->options.progress_user, fraction, tuning->activity) != 0;
     return tuning->stopped;

@@ -1,8 +1,9 @@
-/* base/path.h - the form of paths and the names of libraries on this system. On Windows a path with a drive is
+/* base/path.h - the form of paths, and the names of libraries on this system. On Windows a path with a drive is
  * absolute, and ';' separates the paths of a list. */
 #ifndef BASE_PATH_H
 #define BASE_PATH_H
 #include <stdbool.h>
+#include <string.h>
 
 #ifdef _WIN32
 #define PATH_LIST_SEPARATOR ";"
@@ -21,4 +22,12 @@ static inline bool path_is_absolute(const char *path)
     return path[0] == '/';
 }
 #endif
+
+/* The part of a path after its last '/'. */
+static inline const char *path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
 #endif

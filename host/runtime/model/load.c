@@ -1,6 +1,7 @@
 /* model/load.c - loads a model from a file: entry points, and the parts of the model outside of graphs. */
 #include "base/hash.h"
 #include "base/parts.h"
+#include "base/path.h"
 #include "base/wire.h"
 #include "model/format.h"
 #include "model/load.h"
@@ -292,8 +293,7 @@ static inlay_status translate(external_files *files, const void **bytes, size_t 
     graph_model *model = files->model;
     const model_load_options *options = files->options;
     const model_format *format = load_format_of(*bytes, *count);
-    const char *slash = model->source.path != NULL ? strrchr(model->source.path, '/') : NULL;
-    const char *name = slash != NULL ? slash + 1 : model->source.path;
+    const char *name = model->source.path != NULL ? path_name(model->source.path) : NULL;
     format_file file = { *bytes, *count, name, name, alloc_external, model, open_other, files, false };
     struct wire made = { 0 };
     inlay_status status = INLAY_OK;

@@ -639,12 +639,12 @@ static bool find_characters(struct completion *completion)
     struct sampler *sampler = &completion->asked.sampler;
     text_model *text = completion->exchange->request.job.model->text;
 
-    if (sampler->dry_multiplier == 0)
+    if (sampler->dry.multiplier == 0)
         return true;
     if (!text_model_characters(text))
         return false;
-    sampler->characters = text->characters;
-    sampler->character_count = tokenizer_count(text->tokenizer);
+    sampler->dry.characters = text->characters;
+    sampler->dry.character_count = tokenizer_count(text->tokenizer);
     return true;
 }
 

@@ -54,10 +54,10 @@ bool completion_request_read(completion_request *request, const request_form *fo
                                                   .min_p = NAN,
                                                   .penalty = NAN,
                                                   .xtc_threshold = 0.1F,
-                                                  .dry_base = 1.75F,
-                                                  .dry_allowed = 2,
+                                                  .dry.base = 1.75F,
+                                                  .dry.allowed = 2,
                                                   .top_k = OPEN_TOP_K } };
-    ascii_add(&request->sampler.dry_breakers, "\n:\"*", 4);
+    ascii_add(&request->sampler.dry.breakers, "\n:\"*", 4);
     request->dialog.messages = json_array();
     request->dialog.continues = form->continues;
     request->made = json_array();

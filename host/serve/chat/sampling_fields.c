@@ -98,27 +98,27 @@ bool field_last(void *user, json_t *value, body_error *error)
 
 static bool read_dry(void *user, json_t *value, body_error *error)
 {
-    return read_part(value, 0, 100, &((completion_request *)user)->sampler.dry_multiplier, error);
+    return read_part(value, 0, 100, &((completion_request *)user)->sampler.dry.multiplier, error);
 }
 
 static bool read_dry_base(void *user, json_t *value, body_error *error)
 {
-    return read_part(value, 1, 100, &((completion_request *)user)->sampler.dry_base, error);
+    return read_part(value, 1, 100, &((completion_request *)user)->sampler.dry.base, error);
 }
 
 static bool read_dry_allowed(void *user, json_t *value, body_error *error)
 {
-    return field_count(value, 1, 65536, &((completion_request *)user)->sampler.dry_allowed, error);
+    return field_count(value, 1, 65536, &((completion_request *)user)->sampler.dry.allowed, error);
 }
 
 static bool read_dry_last(void *user, json_t *value, body_error *error)
 {
-    return read_span(value, &((completion_request *)user)->sampler.dry_last_n, error);
+    return read_span(value, &((completion_request *)user)->sampler.dry.last_n, error);
 }
 
 static bool read_dry_breakers(void *user, json_t *value, body_error *error)
 {
-    ascii_set *breakers = &((completion_request *)user)->sampler.dry_breakers;
+    ascii_set *breakers = &((completion_request *)user)->sampler.dry.breakers;
 
     *breakers = (ascii_set){ { 0, 0 } };
     for (size_t i = 0; i < json_array_size(value); i++) {

@@ -1,4 +1,5 @@
 #include "serve/exchange/header.h"
+#include "base/among.h"
 #include <string.h>
 
 static bool read_size(const char *text, size_t *out)
@@ -36,12 +37,7 @@ static void check_access(struct exchange *exchange)
 /* Methods of RFC 9110, section 9, and of RFC 5789: others are not implemented for any path. */
 static bool is_known_method(const char *method)
 {
-    static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH" };
-
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-        if (strcmp(methods[i], method) == 0)
-            return true;
-    return false;
+    return is_among(method, "GET HEAD POST PUT DELETE OPTIONS TRACE PATCH");
 }
 
 static void fail_path(struct exchange *exchange)

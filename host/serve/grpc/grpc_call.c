@@ -42,7 +42,7 @@ static void note_end(const struct call *call, int status)
                                  .path = call->head.path,
                                  .status = 200,
                                  .grpc_status = status,
-                                 .bytes_in = call->message_bytes,
+                                 .bytes_in = call->in.message_bytes,
                                  .bytes_out = call->reply.size };
 
     INLAY_CHECK(status >= 0 && status < GRPC_STATUSES);
@@ -52,11 +52,11 @@ static void note_end(const struct call *call, int status)
 
 void call_destroy(struct call *call)
 {
-    if (call->rest.exchange == NULL && (call->messages == 0 || call->working))
+    if (call->rest.exchange == NULL && (call->in.messages == 0 || call->working))
         note_end(call, call->ended ? call->result.status : GRPC_CANCELLED);
     release(call);
-    strbuf_deinit(&call->in);
-    strbuf_deinit(&call->taken);
+    strbuf_deinit(&call->in.bytes);
+    strbuf_deinit(&call->in.taken);
     strbuf_deinit(&call->out);
     strbuf_deinit(&call->reply);
     strbuf_deinit(&call->head.fields);
@@ -459,10 +459,10 @@ void call_finish_message(struct call *call)
     call->waits = WAITS_FOR_REPLY;
     note_end(call, call->session != NULL ? call->message.status : GRPC_CANCELLED);
     release(call);
-    strbuf_deinit(&call->taken);
-    INLAY_CHECK(call->in.size <= call->request.held_bytes);
-    server_release(call->request.server, call->request.held_bytes - call->in.size);
-    call->request.held_bytes = call->in.size;
+    strbuf_deinit(&call->in.taken);
+    INLAY_CHECK(call->in.bytes.size <= call->request.held_bytes);
+    server_release(call->request.server, call->request.held_bytes - call->in.bytes.size);
+    call->request.held_bytes = call->in.bytes.size;
     if (call->session == NULL || call->ended)
         return;
     if (call->head.method->wraps_failures)
@@ -475,7 +475,7 @@ void call_finish_message(struct call *call)
 
 static uint32_t message_bytes(const struct call *call)
 {
-    const uint8_t *prefix = (const uint8_t *)call->in.data;
+    const uint8_t *prefix = (const uint8_t *)call->in.bytes.data;
 
     return (uint32_t)prefix[1] << 24 | (uint32_t)prefix[2] << 16 | (uint32_t)prefix[3] << 8 | prefix[4];
 }
@@ -502,11 +502,11 @@ static const char *size_text(const struct call *call)
 /* Checks the prefix of the next message. false: it has not arrived, or the call has ended because of it. */
 static bool check_prefix(struct call *call)
 {
-    const bool is_compressed = call->in.size >= PREFIX && call->in.data[0] != 0;
+    const bool is_compressed = call->in.bytes.size >= PREFIX && call->in.bytes.data[0] != 0;
 
-    if (call->in.size < PREFIX)
+    if (call->in.bytes.size < PREFIX)
         return false;
-    if (is_compressed && (call->in.data[0] != 1 || call->head.message_coding == CODING_IDENTITY))
+    if (is_compressed && (call->in.bytes.data[0] != 1 || call->head.message_coding == CODING_IDENTITY))
         call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
     else if (message_bytes(call) > most_bytes(call))
         call_end(call, GRPC_RESOURCE_EXHAUSTED, size_text(call));
@@ -517,19 +517,19 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
 {
     if (call->ended)
         return true;
-    if (call->in.size + bytes > 2 * call->request.server->limits.body_bytes + 65536)
+    if (call->in.bytes.size + bytes > 2 * call->request.server->limits.body_bytes + 65536)
         return false; /* the client sends faster than it reads replies */
     if (!server_hold(call->request.server, call->request.held_bytes, bytes)) {
-        strbuf_deinit(&call->in);
+        strbuf_deinit(&call->in.bytes);
         call->request.retry_after = 1;
         call_end(call, GRPC_RESOURCE_EXHAUSTED,
                  "the messages of all calls in progress exceed max_inflight_bytes; try again later");
         return true;
     }
     call->request.held_bytes += bytes;
-    strbuf_add(&call->in, data, bytes);
+    strbuf_add(&call->in.bytes, data, bytes);
     (void)atomic_fetch_add_explicit(&call->request.server->counts->moved_bytes, bytes, memory_order_relaxed);
-    if (call->in.failed)
+    if (call->in.bytes.failed)
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
     else
         (void)check_prefix(call);
@@ -570,7 +570,7 @@ static void run(struct call *call, const uint8_t *message, size_t bytes)
     struct expansion expansion = { .call = call };
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (!call->is_coded) {
+    if (!call->in.is_coded) {
         call->head.method->run(call, message, bytes);
         return;
     }
@@ -584,14 +584,14 @@ static void run(struct call *call, const uint8_t *message, size_t bytes)
 /* Moves the first message out of `in`, which may grow while another thread reads the message. */
 static void take_out(struct call *call, size_t bytes)
 {
-    if (call->in.size == PREFIX + bytes) {
-        call->taken = call->in;
-        call->in = (struct strbuf){ .data = NULL };
+    if (call->in.bytes.size == PREFIX + bytes) {
+        call->in.taken = call->in.bytes;
+        call->in.bytes = (struct strbuf){ .data = NULL };
         return;
     }
-    strbuf_add(&call->taken, call->in.data, PREFIX + bytes);
-    memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
-    call->in.size -= PREFIX + bytes;
+    strbuf_add(&call->in.taken, call->in.bytes.data, PREFIX + bytes);
+    memmove(call->in.bytes.data, call->in.bytes.data + PREFIX + bytes, call->in.bytes.size - PREFIX - bytes);
+    call->in.bytes.size -= PREFIX + bytes;
 }
 
 /* Runs the message that was taken out, on another thread. */
@@ -602,18 +602,19 @@ static void prepare(struct request *request, const inlay_diag *failure)
     if (failure != NULL)
         call_fail_diag(call, failure);
     else
-        run(call, (const uint8_t *)call->taken.data + PREFIX, call->message_bytes);
+        run(call, (const uint8_t *)call->in.taken.data + PREFIX, call->in.message_bytes);
 }
 
 /* Runs the first message of `in` on this thread. */
 static void run_here(struct call *call, size_t bytes)
 {
-    run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
-    if (call->in.size > PREFIX + bytes)
-        memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
-    call->in.size -= PREFIX + bytes;
-    if (call->in.size == 0 && bytes > CONNECTION_READ_BYTES) /* a stream need not keep the room of a large message */
-        strbuf_deinit(&call->in);
+    run(call, (const uint8_t *)call->in.bytes.data + PREFIX, bytes);
+    if (call->in.bytes.size > PREFIX + bytes)
+        memmove(call->in.bytes.data, call->in.bytes.data + PREFIX + bytes, call->in.bytes.size - PREFIX - bytes);
+    call->in.bytes.size -= PREFIX + bytes;
+    if (call->in.bytes.size == 0 &&
+        bytes > CONNECTION_READ_BYTES) /* a stream need not keep the room of a large message */
+        strbuf_deinit(&call->in.bytes);
 }
 
 /* Handles the next message, if it has arrived completely. */
@@ -626,42 +627,42 @@ static bool take_message(struct call *call)
     if (!check_prefix(call))
         return false;
     bytes = message_bytes(call);
-    if (call->in.size - PREFIX < bytes)
+    if (call->in.bytes.size - PREFIX < bytes)
         return false;
     INLAY_CHECK(!call->working);
-    call->messages++;
+    call->in.messages++;
     call->message.status = GRPC_OK;
     call->working = true;
-    call->message_bytes = bytes;
-    call->is_coded = call->in.data[0] != 0;
+    call->in.message_bytes = bytes;
+    call->in.is_coded = call->in.bytes.data[0] != 0;
     call->request.received_ns = clock_ns();
-    if (call->messages > 1)
+    if (call->in.messages > 1)
         call->request.arrived_ns = call->request.received_ns;
     call->request.job.deadline_ns = allowed > 0 ? call->request.arrived_ns + allowed : 0;
-    if (!runs_model(call) || !prepare_is_needed(bytes, call->is_coded)) {
+    if (!runs_model(call) || !prepare_is_needed(bytes, call->in.is_coded)) {
         run_here(call, bytes);
         return true;
     }
     take_out(call, bytes);
-    if (call->taken.failed)
+    if (call->in.taken.failed)
         call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
     else
-        prepare_submit(call->request.server->prepare, &call->request, prepare_is_large(bytes, call->is_coded), prepare);
+        prepare_submit(call->request.server->prepare, &call->request, prepare_is_large(bytes, call->in.is_coded),
+                       prepare);
     return true;
 }
 
 void call_advance(struct call *call)
 {
-    while (!call->ended && !call->working && call->session != NULL &&
-           (call->head.method->streams || call->client_done)) {
+    while (!call->ended && !call->working && call->session != NULL && (call->head.method->streams || call->in.ended)) {
         if (take_message(call)) {
             if (!call->request.suspended)
                 call_finish_message(call);
             continue;
         }
-        if (call->ended || !call->client_done)
+        if (call->ended || !call->in.ended)
             break;
-        if (call->in.size > 0 || (!call->head.method->streams && call->messages == 0))
+        if (call->in.bytes.size > 0 || (!call->head.method->streams && call->in.messages == 0))
             call_end(call, GRPC_INTERNAL, "the call ended within a message");
         else
             call_end(call, GRPC_OK, "");

@@ -205,14 +205,14 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
         return;
     versions.name = model->name;
     repository_each(call->request.server->repository, add_version, &versions);
-    inputs = describe(model->inputs, model->input_count, &reply.inputs);
-    outputs = describe(model->outputs, model->output_count, &reply.outputs);
+    inputs = describe(model->io.inputs, model->io.input_count, &reply.inputs);
+    outputs = describe(model->io.outputs, model->io.output_count, &reply.outputs);
     reply.name = model->name;
     reply.versions = versions.texts;
     reply.n_versions = versions.count;
     reply.platform = (char *)(uintptr_t)(model->ensemble != NULL ? "ensemble" : "inlay_onnx");
-    reply.n_inputs = model->input_count;
-    reply.n_outputs = model->output_count;
+    reply.n_inputs = model->io.input_count;
+    reply.n_outputs = model->io.output_count;
     if (inputs != NULL && outputs != NULL && !versions.failed)
         call_pack(call, &reply.base);
     else

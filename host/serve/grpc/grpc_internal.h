@@ -80,12 +80,14 @@ struct call {
     } rest;
     call_head head;
 
-    struct strbuf in;     /* received, not yet handled; counted in request.held_bytes with the message being handled */
-    bool client_done;     /* the client sends no more messages */
-    uint32_t messages;    /* complete messages so far */
-    size_t message_bytes; /* of the current one */
-    bool is_coded;        /* the current one is compressed */
-    struct strbuf taken;  /* the current one with its prefix, if another thread reads it */
+    struct {
+        struct strbuf bytes;  /* not yet handled; counted in request.held_bytes with the message being handled */
+        bool ended;           /* the client sends no more messages */
+        uint32_t messages;    /* complete messages so far */
+        size_t message_bytes; /* of the current one */
+        bool is_coded;        /* the current one is compressed */
+        struct strbuf taken;  /* the current one with its prefix, if another thread reads it */
+    } in;
 
     struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;

@@ -20,8 +20,8 @@ inlay_status ensemble_add_stage(struct ensemble *ensemble, struct model *model, 
         return no_memory(diag, "for a step");
     stage = &ensemble->stages[ensemble->stage_count++];
     *stage = (ensemble_stage){ .model = model_ref(model),
-                               .inputs = no_tensors(model->input_count),
-                               .outputs = no_tensors(model->output_count) };
+                               .inputs = no_tensors(model->io.input_count),
+                               .outputs = no_tensors(model->io.output_count) };
     (void)atomic_fetch_add(&model->pins, 1);
     return stage->inputs != NULL && stage->outputs != NULL ? INLAY_OK : no_memory(diag, "for a step");
 }
@@ -48,12 +48,12 @@ const inlay_io_info *ensemble_io(const struct ensemble *ensemble, uint32_t tenso
     for (uint32_t i = 0; i < ensemble->stage_count; i++) {
         const ensemble_stage *stage = &ensemble->stages[i];
 
-        for (uint32_t k = 0; k < stage->model->output_count; k++)
+        for (uint32_t k = 0; k < stage->model->io.output_count; k++)
             if (stage->outputs[k] == tensor)
-                return &stage->model->outputs[k];
-        for (uint32_t k = 0; k < stage->model->input_count; k++)
+                return &stage->model->io.outputs[k];
+        for (uint32_t k = 0; k < stage->model->io.input_count; k++)
             if (stage->inputs[k] == tensor)
-                return &stage->model->inputs[k];
+                return &stage->model->io.inputs[k];
     }
     return NULL;
 }

@@ -15,7 +15,7 @@ inlay_status ensemble_init_instance(const struct ensemble *ensemble, struct inst
         const struct model *model = ensemble->stages[i].model;
 
         status = inlay_context_create(model->session, &instance->stages[i], diag);
-        if (status == INLAY_OK && model->file_outputs != NULL)
+        if (status == INLAY_OK && model->io.files != NULL)
             status = files_init(model, &instance->rows[i], diag);
     }
     return status;
@@ -44,12 +44,12 @@ static inlay_status run_model(const ensemble_stage *stage, inlay_context *contex
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; status == INLAY_OK && k < stage->model->input_count; k++)
+    for (uint32_t k = 0; status == INLAY_OK && k < stage->model->io.input_count; k++)
         if (stage->inputs[k] != INLAY_NONE && values[stage->inputs[k]] != NULL)
             status = inlay_context_set_input(context, k, values[stage->inputs[k]], diag);
     if (status == INLAY_OK)
         status = inlay_context_run(context, run, diag);
-    for (uint32_t k = 0; k < stage->model->input_count; k++)
+    for (uint32_t k = 0; k < stage->model->io.input_count; k++)
         (void)inlay_context_set_input(context, k, NULL, NULL);
     return status;
 }
@@ -60,7 +60,7 @@ static inlay_status run_stage(const struct ensemble *ensemble, struct instance *
 {
     const ensemble_stage *stage = &ensemble->stages[index];
     inlay_context *context = instance->stages[index];
-    struct file_rows *rows = stage->model->file_outputs != NULL ? &instance->rows[index] : NULL;
+    struct file_rows *rows = stage->model->io.files != NULL ? &instance->rows[index] : NULL;
     inlay_value **values = instance->values;
     uint64_t grown = 0;
     inlay_status status = rows != NULL ? files_run(stage->model, context, rows, ensemble->names[stage->inputs[0]],
@@ -68,12 +68,13 @@ static inlay_status run_stage(const struct ensemble *ensemble, struct instance *
                                        : run_model(stage, context, values, run, diag);
 
     instance_grow(instance, grown);
-    for (uint32_t k = 0; status == INLAY_OK && k < stage->model->output_count; k++) {
+    for (uint32_t k = 0; status == INLAY_OK && k < stage->model->io.output_count; k++) {
         if (stage->outputs[k] == INLAY_NONE)
             continue;
         values[stage->outputs[k]] = rows != NULL ? files_output(context, rows, k) : inlay_context_output(context, k);
         if (values[stage->outputs[k]] == NULL)
-            status = inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not available", stage->model->outputs[k].name);
+            status =
+                inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not available", stage->model->io.outputs[k].name);
     }
     return status;
 }

@@ -35,19 +35,19 @@ static bool describe_rows(inlay_io_info *io, struct file_output *output)
 
 inlay_status files_describe(struct model *model, inlay_diag *diag)
 {
-    inlay_io_info *input = &model->inputs[0];
+    inlay_io_info *input = &model->io.inputs[0];
 
-    if (model->input_count != 1 || input->dtype != INLAY_UINT8 || input->rank != 1 || input->dims[0] >= 0 ||
+    if (model->io.input_count != 1 || input->dtype != INLAY_UINT8 || input->rank != 1 || input->dims[0] >= 0 ||
         strcmp(input->dim_names[0], "file_bytes") != 0)
         return INLAY_OK;
-    model->file_outputs = calloc(model->output_count + 1u, sizeof *model->file_outputs);
-    if (model->file_outputs == NULL)
+    model->io.files = calloc(model->io.output_count + 1u, sizeof *model->io.files);
+    if (model->io.files == NULL)
         return no_memory(diag, "for the model's outputs");
     input->dtype = INLAY_STRING;
     input->dims = list_dims;
     input->dim_names = list_names;
-    for (uint32_t k = 0; k < model->output_count; k++)
-        (void)describe_rows(&model->outputs[k], &model->file_outputs[k]);
+    for (uint32_t k = 0; k < model->io.output_count; k++)
+        (void)describe_rows(&model->io.outputs[k], &model->io.files[k]);
     return INLAY_OK;
 }
 
@@ -112,16 +112,16 @@ inlay_status files_take(infer_tensor *tensor, inlay_diag *diag)
 
 inlay_status files_init(const struct model *model, struct file_rows *rows, inlay_diag *diag)
 {
-    rows->values = calloc(model->output_count + 1u, sizeof *rows->values);
-    rows->memory = calloc(model->output_count + 1u, sizeof *rows->memory);
-    rows->bytes = calloc(model->output_count + 1u, sizeof *rows->bytes);
+    rows->values = calloc(model->io.output_count + 1u, sizeof *rows->values);
+    rows->memory = calloc(model->io.output_count + 1u, sizeof *rows->memory);
+    rows->bytes = calloc(model->io.output_count + 1u, sizeof *rows->bytes);
     return rows->values != NULL && rows->memory != NULL && rows->bytes != NULL ? INLAY_OK
                                                                                : no_memory(diag, "for an instance");
 }
 
 static void clear(const struct model *model, struct file_rows *rows)
 {
-    for (uint32_t k = 0; rows->values != NULL && k < model->output_count; k++) {
+    for (uint32_t k = 0; rows->values != NULL && k < model->io.output_count; k++) {
         inlay_value_unref(rows->values[k]);
         rows->values[k] = NULL;
     }
@@ -130,7 +130,7 @@ static void clear(const struct model *model, struct file_rows *rows)
 void files_deinit(const struct model *model, struct file_rows *rows)
 {
     clear(model, rows);
-    for (uint32_t k = 0; rows->memory != NULL && k < model->output_count; k++)
+    for (uint32_t k = 0; rows->memory != NULL && k < model->io.output_count; k++)
         free(rows->memory[k]);
     free((void *)rows->values);
     free(rows->memory);
@@ -178,8 +178,8 @@ static inlay_status bind_rows(const file_loop *loop, uint32_t i, inlay_diag *dia
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; status == INLAY_OK && k < loop->model->output_count; k++) {
-        const struct file_output *output = &loop->model->file_outputs[k];
+    for (uint32_t k = 0; status == INLAY_OK && k < loop->model->io.output_count; k++) {
+        const struct file_output *output = &loop->model->io.files[k];
         inlay_value *row = NULL;
         int64_t dims[INLAY_MAX_RANK];
 
@@ -188,7 +188,7 @@ static inlay_status bind_rows(const file_loop *loop, uint32_t i, inlay_diag *dia
         memcpy(dims, output->dims, sizeof dims);
         dims[0] = 1;
         status =
-            inlay_value_borrow(loop->model->outputs[k].dtype, loop->model->outputs[k].rank, dims,
+            inlay_value_borrow(loop->model->io.outputs[k].dtype, loop->model->io.outputs[k].rank, dims,
                                (char *)loop->rows->memory[k] + i * output->row_bytes, output->row_bytes, &row, diag);
         if (status == INLAY_OK)
             status = inlay_context_set_output(loop->context, k, row, diag);
@@ -199,8 +199,8 @@ static inlay_status bind_rows(const file_loop *loop, uint32_t i, inlay_diag *dia
 
 static void unbind_rows(const file_loop *loop)
 {
-    for (uint32_t k = 0; k < loop->model->output_count; k++)
-        if (loop->model->file_outputs[k].row_bytes > 0)
+    for (uint32_t k = 0; k < loop->model->io.output_count; k++)
+        if (loop->model->io.files[k].row_bytes > 0)
             (void)inlay_context_set_output(loop->context, k, NULL, NULL);
 }
 
@@ -208,10 +208,10 @@ static inlay_status make_room(const file_loop *loop, uint64_t *grown, inlay_diag
 {
     struct file_rows *rows = loop->rows;
 
-    for (uint32_t k = 0; k < loop->model->output_count; k++) {
+    for (uint32_t k = 0; k < loop->model->io.output_count; k++) {
         uint64_t bytes = 0;
 
-        if (__builtin_mul_overflow(loop->model->file_outputs[k].row_bytes, (uint64_t)loop->count, &bytes) ||
+        if (__builtin_mul_overflow(loop->model->io.files[k].row_bytes, (uint64_t)loop->count, &bytes) ||
             bytes > INT64_MAX)
             return no_memory(diag, "for %u files", loop->count);
         if (bytes <= rows->bytes[k])
@@ -229,21 +229,21 @@ static inlay_status make_room(const file_loop *loop, uint64_t *grown, inlay_diag
 /* Keeps the outputs of a file that have no row. */
 static inlay_status keep_parts(const file_loop *loop, uint32_t i, inlay_diag *diag)
 {
-    for (uint32_t k = 0; k < loop->model->output_count; k++) {
+    for (uint32_t k = 0; k < loop->model->io.output_count; k++) {
         inlay_value *value = inlay_context_output(loop->context, k);
 
-        if (loop->model->file_outputs[k].row_bytes > 0)
+        if (loop->model->io.files[k].row_bytes > 0)
             continue;
         if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not a tensor", loop->model->outputs[k].name);
-        loop->parts[(size_t)i * loop->model->output_count + k] = inlay_value_ref(value);
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not a tensor", loop->model->io.outputs[k].name);
+        loop->parts[(size_t)i * loop->model->io.output_count + k] = inlay_value_ref(value);
     }
     return INLAY_OK;
 }
 
 static const inlay_value *part_of(const file_loop *loop, uint32_t i, uint32_t k)
 {
-    return loop->parts[(size_t)i * loop->model->output_count + k];
+    return loop->parts[(size_t)i * loop->model->io.output_count + k];
 }
 
 /* Joins parts of output k, which all have the same shape, to one tensor. */
@@ -267,14 +267,14 @@ static inlay_status join_parts(const file_loop *loop, uint32_t k, inlay_diag *di
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                               "input '%s', element %u: output '%s' does not have the shape of that of element 0; send "
                               "these files one by one",
-                              loop->name, i, loop->model->outputs[k].name);
+                              loop->name, i, loop->model->io.outputs[k].name);
     }
     memcpy(dims, inlay_value_dims(first), rank * sizeof dims[0]);
     dims[0] = loop->count;
     if (dtype == INLAY_STRING)
         status = (texts = malloc(bytes * loop->count + 1)) != NULL
                      ? INLAY_OK
-                     : no_memory(diag, "for output '%s'", loop->model->outputs[k].name);
+                     : no_memory(diag, "for output '%s'", loop->model->io.outputs[k].name);
     else
         status = inlay_value_create(dtype, rank, dims, value, diag);
     if (status != INLAY_OK)
@@ -293,8 +293,8 @@ static inlay_status join(const file_loop *loop, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; status == INLAY_OK && k < loop->model->output_count; k++) {
-        const struct file_output *output = &loop->model->file_outputs[k];
+    for (uint32_t k = 0; status == INLAY_OK && k < loop->model->io.output_count; k++) {
+        const struct file_output *output = &loop->model->io.files[k];
         int64_t dims[INLAY_MAX_RANK];
 
         if (output->row_bytes == 0) {
@@ -304,8 +304,8 @@ static inlay_status join(const file_loop *loop, inlay_diag *diag)
         memcpy(dims, output->dims, sizeof dims);
         dims[0] = loop->count;
         status =
-            inlay_value_borrow(loop->model->outputs[k].dtype, loop->model->outputs[k].rank, dims, loop->rows->memory[k],
-                               output->row_bytes * loop->count, &loop->rows->values[k], diag);
+            inlay_value_borrow(loop->model->io.outputs[k].dtype, loop->model->io.outputs[k].rank, dims,
+                               loop->rows->memory[k], output->row_bytes * loop->count, &loop->rows->values[k], diag);
     }
     return status;
 }
@@ -345,9 +345,9 @@ inlay_status files_run(const struct model *model, inlay_context *context, struct
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has no files", name);
     if (loop.count == 1)
         return run_file(&loop, 0, diag);
-    loop.parts = calloc((size_t)loop.count * model->output_count + 1, sizeof *loop.parts);
+    loop.parts = calloc((size_t)loop.count * model->io.output_count + 1, sizeof *loop.parts);
     status = loop.parts != NULL ? run_all(&loop, grown, diag) : no_memory(diag, "for %u files", loop.count);
-    for (size_t i = 0; loop.parts != NULL && i < (size_t)loop.count * model->output_count; i++)
+    for (size_t i = 0; loop.parts != NULL && i < (size_t)loop.count * model->io.output_count; i++)
         inlay_value_unref(loop.parts[i]);
     free((void *)loop.parts);
     return status;

@@ -8,12 +8,12 @@ inlay_status instance_init(const struct model *model, struct instance *instance,
 {
     INLAY_CHECK(jobs > 0);
     instance->job_capacity = jobs;
-    instance->batch_inputs = calloc(model->input_count + 1u, sizeof *instance->batch_inputs);
-    instance->batch_input_bytes = calloc(model->input_count + 1u, sizeof *instance->batch_input_bytes);
-    instance->trimmed = calloc(model->output_count + 1u, sizeof *instance->trimmed);
-    instance->trimmed_bytes = calloc(model->output_count + 1u, sizeof *instance->trimmed_bytes);
-    instance->given = calloc(model->input_count + 1u, sizeof *instance->given);
-    instance->outputs = calloc(model->output_count + 1u, sizeof *instance->outputs);
+    instance->batch_inputs = calloc(model->io.input_count + 1u, sizeof *instance->batch_inputs);
+    instance->batch_input_bytes = calloc(model->io.input_count + 1u, sizeof *instance->batch_input_bytes);
+    instance->trimmed = calloc(model->io.output_count + 1u, sizeof *instance->trimmed);
+    instance->trimmed_bytes = calloc(model->io.output_count + 1u, sizeof *instance->trimmed_bytes);
+    instance->given = calloc(model->io.input_count + 1u, sizeof *instance->given);
+    instance->outputs = calloc(model->io.output_count + 1u, sizeof *instance->outputs);
     instance->jobs = calloc(jobs, sizeof(struct job *));
     if (instance->batch_inputs == NULL || instance->batch_input_bytes == NULL || instance->trimmed == NULL ||
         instance->trimmed_bytes == NULL || instance->given == NULL || instance->outputs == NULL ||
@@ -21,7 +21,7 @@ inlay_status instance_init(const struct model *model, struct instance *instance,
         return no_memory(diag, "for an instance");
     if (model->ensemble != NULL)
         return ensemble_init_instance(model->ensemble, instance, diag);
-    if (model->file_outputs != NULL) {
+    if (model->io.files != NULL) {
         inlay_status status;
 
         instance->rows = calloc(1, sizeof *instance->rows);
@@ -40,9 +40,9 @@ void instance_deinit(const struct model *model, struct instance *instance)
         files_deinit(model, instance->rows);
     free(instance->rows);
     inlay_context_destroy(instance->context);
-    for (uint32_t k = 0; instance->batch_inputs != NULL && k < model->input_count; k++)
+    for (uint32_t k = 0; instance->batch_inputs != NULL && k < model->io.input_count; k++)
         free(instance->batch_inputs[k]);
-    for (uint32_t k = 0; instance->trimmed != NULL && k < model->output_count; k++)
+    for (uint32_t k = 0; instance->trimmed != NULL && k < model->io.output_count; k++)
         free(instance->trimmed[k]);
     free(instance->batch_inputs);
     free(instance->batch_input_bytes);
@@ -67,7 +67,7 @@ inlay_status instance_bind(const struct model *model, struct instance *instance,
 {
     inlay_value **place = model->ensemble != NULL ? &instance->values[k] : &instance->files;
 
-    if (model->ensemble == NULL && model->file_outputs == NULL)
+    if (model->ensemble == NULL && model->io.files == NULL)
         return inlay_context_set_input(instance->context, k, value, diag);
     inlay_value_unref(*place);
     *place = inlay_value_ref(value);
@@ -76,7 +76,7 @@ inlay_status instance_bind(const struct model *model, struct instance *instance,
 
 void instance_unbind(const struct model *model, struct instance *instance)
 {
-    for (uint32_t k = 0; k < model->input_count; k++)
+    for (uint32_t k = 0; k < model->io.input_count; k++)
         (void)instance_bind(model, instance, k, NULL, NULL);
 }
 
@@ -85,9 +85,9 @@ inlay_status instance_run(const struct model *model, struct instance *instance, 
 {
     if (model->ensemble != NULL)
         return ensemble_run(model->ensemble, instance, rows, run, diag);
-    if (model->file_outputs != NULL) {
+    if (model->io.files != NULL) {
         uint64_t grown = 0;
-        inlay_status status = files_run(model, instance->context, instance->rows, model->inputs[0].name,
+        inlay_status status = files_run(model, instance->context, instance->rows, model->io.inputs[0].name,
                                         instance->files, run, &grown, diag);
 
         instance_grow(instance, grown);
@@ -100,16 +100,16 @@ inlay_value *instance_output(const struct model *model, const struct instance *i
 {
     if (model->ensemble != NULL)
         return instance->values[model->ensemble->output_tensors[k]];
-    if (model->file_outputs != NULL)
+    if (model->io.files != NULL)
         return files_output(instance->context, instance->rows, k);
     return inlay_context_output(instance->context, k);
 }
 
 uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims)
 {
-    const inlay_io_info *io = &model->inputs[k];
+    const inlay_io_info *io = &model->io.inputs[k];
 
-    INLAY_CHECK(k < model->input_count);
+    INLAY_CHECK(k < model->io.input_count);
     out_dims[0] = 1;
     if (io->rank == INLAY_RANK_UNKNOWN)
         return 1;
@@ -132,7 +132,7 @@ inlay_status instance_run_generated(const struct model *model, struct instance *
 
     run.cancel = model->settings.stop;
     run.max_threads = instance->threads;
-    for (uint32_t k = 0; status == INLAY_OK && k < model->input_count; k++) {
+    for (uint32_t k = 0; status == INLAY_OK && k < model->io.input_count; k++) {
         inlay_value *value = NULL;
 
         status = make(model, k, user, &value, diag);

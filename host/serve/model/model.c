@@ -34,22 +34,22 @@ static uint32_t request_inputs(const inlay_session *session)
 
 static inlay_status read_io(struct model *model, inlay_diag *diag)
 {
-    model->input_count = request_inputs(model->session);
-    model->output_count = inlay_session_output_count(model->session);
-    model->inputs = calloc(model->input_count + 1u, sizeof *model->inputs);
-    model->outputs = calloc(model->output_count + 1u, sizeof *model->outputs);
-    if (model->inputs == NULL || model->outputs == NULL)
+    model->io.input_count = request_inputs(model->session);
+    model->io.output_count = inlay_session_output_count(model->session);
+    model->io.inputs = calloc(model->io.input_count + 1u, sizeof *model->io.inputs);
+    model->io.outputs = calloc(model->io.output_count + 1u, sizeof *model->io.outputs);
+    if (model->io.inputs == NULL || model->io.outputs == NULL)
         return no_memory(diag, "for the model's inputs");
-    for (uint32_t i = 0; i < model->input_count; i++) {
-        model->inputs[i].struct_size = sizeof *model->inputs;
-        (void)inlay_session_input(model->session, i, &model->inputs[i]);
-        if (model->inputs[i].kind != INLAY_KIND_TENSOR || datatype_name(model->inputs[i].dtype) == NULL)
+    for (uint32_t i = 0; i < model->io.input_count; i++) {
+        model->io.inputs[i].struct_size = sizeof *model->io.inputs;
+        (void)inlay_session_input(model->session, i, &model->io.inputs[i]);
+        if (model->io.inputs[i].kind != INLAY_KIND_TENSOR || datatype_name(model->io.inputs[i].dtype) == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is not a tensor of a type that the protocol has",
-                              model->inputs[i].name);
+                              model->io.inputs[i].name);
     }
-    for (uint32_t i = 0; i < model->output_count; i++) {
-        model->outputs[i].struct_size = sizeof *model->outputs;
-        (void)inlay_session_output(model->session, i, &model->outputs[i]);
+    for (uint32_t i = 0; i < model->io.output_count; i++) {
+        model->io.outputs[i].struct_size = sizeof *model->io.outputs;
+        (void)inlay_session_output(model->session, i, &model->io.outputs[i]);
     }
     return INLAY_OK;
 }
@@ -65,15 +65,15 @@ static const char *symbolic_axis(const inlay_io_info *io)
 
 static bool is_batchable(const struct model *model)
 {
-    const char *axis = model->input_count > 0 ? symbolic_axis(&model->inputs[0]) : NULL;
+    const char *axis = model->io.input_count > 0 ? symbolic_axis(&model->io.inputs[0]) : NULL;
 
-    for (uint32_t i = 0; axis != NULL && i < model->input_count + model->output_count; i++) {
-        const char *other =
-            symbolic_axis(i < model->input_count ? &model->inputs[i] : &model->outputs[i - model->input_count]);
+    for (uint32_t i = 0; axis != NULL && i < model->io.input_count + model->io.output_count; i++) {
+        const char *other = symbolic_axis(i < model->io.input_count ? &model->io.inputs[i]
+                                                                    : &model->io.outputs[i - model->io.input_count]);
         if (other == NULL || strcmp(other, axis) != 0)
             axis = NULL;
     }
-    return axis != NULL && model->output_count > 0;
+    return axis != NULL && model->io.output_count > 0;
 }
 
 /* Whether the server may choose max_batch, if no setting does: the check of the rows needs inputs of known sizes that
@@ -81,12 +81,12 @@ static bool is_batchable(const struct model *model)
 static bool may_choose_batch(const struct model *model)
 {
     bool may = model->batchable && model->settings.warmup && model->states.count == 0 && model->text == NULL &&
-               model->file_outputs == NULL;
+               model->io.files == NULL;
 
-    for (uint32_t i = 0; may && i < model->input_count; i++) {
-        may = !model->inputs[i].optional && model->inputs[i].dtype != INLAY_STRING;
-        for (uint32_t axis = 1; may && axis < model->inputs[i].rank; axis++)
-            may = model->inputs[i].dims[axis] >= 0;
+    for (uint32_t i = 0; may && i < model->io.input_count; i++) {
+        may = !model->io.inputs[i].optional && model->io.inputs[i].dtype != INLAY_STRING;
+        for (uint32_t axis = 1; may && axis < model->io.inputs[i].rank; axis++)
+            may = model->io.inputs[i].dims[axis] >= 0;
     }
     return may;
 }
@@ -119,7 +119,7 @@ static inlay_status warm_input(const struct model *model, uint32_t k, const void
                                inlay_diag *diag)
 {
     const warm_size *size = user;
-    const inlay_io_info *io = &model->inputs[k];
+    const inlay_io_info *io = &model->io.inputs[k];
     int64_t dims[INLAY_MAX_RANK];
     inlay_str *texts = NULL;
     uint32_t rank;
@@ -443,10 +443,10 @@ inlay_status model_load_ensemble(const char *name, uint64_t version, const char 
     model->ensemble = ensemble;
     INLAY_TRY(status);
     INLAY_TRY(count_model(model, diag));
-    model->inputs = ensemble->inputs;
-    model->input_count = ensemble->input_count;
-    model->outputs = ensemble->outputs;
-    model->output_count = ensemble->output_count;
+    model->io.inputs = ensemble->inputs;
+    model->io.input_count = ensemble->input_count;
+    model->io.outputs = ensemble->outputs;
+    model->io.output_count = ensemble->output_count;
     model->batchable = ensemble->batchable;
     ensemble->inputs = ensemble->outputs = NULL;
     INLAY_TRY(sequences_create(model, diag));
@@ -521,9 +521,9 @@ void model_unref(struct model *model)
     free(model->decoding.adapters);
     free(model->providers.shares);
     free(model->providers.lost);
-    free(model->file_outputs);
-    free(model->inputs);
-    free(model->outputs);
+    free(model->io.files);
+    free(model->io.inputs);
+    free(model->io.outputs);
     free(model->name);
     free(model->file.path);
     free(model);
@@ -539,7 +539,7 @@ static void format_shape(char *text, size_t bytes, uint32_t rank, const int64_t 
         (void)snprintf(text + used, bytes - used, "]");
 }
 
-static uint32_t find_io(const inlay_io_info *ios, uint32_t count, const char *name)
+uint32_t model_find_io(const inlay_io_info *ios, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(ios[i].name, name) == 0)
@@ -553,8 +553,8 @@ static const char *input_names(const struct model *model, char *text, size_t byt
     size_t used = 0;
 
     text[0] = '\0';
-    for (uint32_t i = 0; i < model->input_count && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? ", " : "", model->inputs[i].name);
+    for (uint32_t i = 0; i < model->io.input_count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? ", " : "", model->io.inputs[i].name);
     return text;
 }
 
@@ -566,11 +566,11 @@ static inlay_status check_input(const struct model *model, infer_request *reques
     inlay_status status;
     bool fits;
 
-    tensor->input = find_io(model->inputs, model->input_count, tensor->name);
+    tensor->input = model_find_io(model->io.inputs, model->io.input_count, tensor->name);
     if (tensor->input == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'; it has %s", model->name,
                           tensor->name, input_names(model, wanted, sizeof wanted));
-    io = &model->inputs[tensor->input];
+    io = &model->io.inputs[tensor->input];
     if (files_is_list(io)) {
         status = files_take(tensor, diag);
         if (status != INLAY_OK)
@@ -599,7 +599,7 @@ static inlay_status check_input(const struct model *model, infer_request *reques
 static inlay_status check_outputs(const struct model *model, infer_request *request, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < request->output_count; i++) {
-        request->outputs[i].output = find_io(model->outputs, model->output_count, request->outputs[i].name);
+        request->outputs[i].output = model_find_io(model->io.outputs, model->io.output_count, request->outputs[i].name);
         if (request->outputs[i].output == INLAY_NONE)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no output '%s'", model->name,
                               request->outputs[i].name);
@@ -612,7 +612,7 @@ static bool is_needed(const struct job *job, uint32_t input)
 {
     const struct model *model = job->model;
 
-    return !model->inputs[input].optional && !(model->states.inputs[input] && job->request->sequence[0] != '\0');
+    return !model->io.inputs[input].optional && !(model->states.inputs[input] && job->request->sequence[0] != '\0');
 }
 
 inlay_status model_check(struct job *job, inlay_diag *diag)
@@ -630,14 +630,14 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
         given += is_needed(job, request->inputs[i].input);
         job->size.bytes += request->inputs[i].bytes;
     }
-    for (uint32_t k = 0; k < model->input_count; k++)
+    for (uint32_t k = 0; k < model->io.input_count; k++)
         given -= is_needed(job, k);
-    for (uint32_t k = 0, i; given != 0 && k < model->input_count; k++) {
+    for (uint32_t k = 0, i; given != 0 && k < model->io.input_count; k++) {
         for (i = 0; i < request->input_count && request->inputs[i].input != k; i++)
             ;
         if (i == request->input_count && is_needed(job, k))
             return inlay_fail(
-                diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing%s", model->inputs[k].name,
+                diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing%s", model->io.inputs[k].name,
                 model->states.inputs[k]
                     ? "; it is a state, which the server keeps for requests with the parameter sequence_id"
                     : "");

@@ -160,9 +160,11 @@ struct model {
     struct wire made;          /* the model in memory that the session reads instead of the file; empty: none */
     struct ensemble *ensemble; /* NULL: not one; owned */
     atomic_uint pins;          /* ensembles that run it, and rollouts: models_memory does not unload it */
-    inlay_io_info *inputs, *outputs;
-    uint32_t input_count, output_count;
-    struct file_output *file_outputs; /* [output_count] of a model that reads files, see files.h; NULL: it does not */
+    struct {
+        inlay_io_info *inputs, *outputs;
+        uint32_t input_count, output_count;
+        struct file_output *files; /* [output_count] of a model that reads files, see files.h; NULL: it does not */
+    } io;
     model_providers providers;
     atomic_uint_fast64_t requested_ns; /* time of the last request that named it */
     model_states states;
@@ -248,6 +250,9 @@ uint64_t model_run_bytes(struct model *model);
 uint32_t model_purposes(const struct model *model);
 struct model *model_ref(struct model *model);
 void model_unref(struct model *model); /* NULL is a no-op */
+
+/* Index of the input or output with that name; INLAY_NONE: none. */
+uint32_t model_find_io(const inlay_io_info *ios, uint32_t count, const char *name);
 
 /* instance.c */
 

@@ -53,8 +53,8 @@ static const char *symbolic_name(const struct model *model, inlay_diag *diag)
 {
     const char *found = NULL;
 
-    for (uint32_t k = 0; k < model->input_count; k++) {
-        const inlay_io_info *io = &model->inputs[k];
+    for (uint32_t k = 0; k < model->io.input_count; k++) {
+        const inlay_io_info *io = &model->io.inputs[k];
 
         for (uint32_t axis = 1; io->rank != INLAY_RANK_UNKNOWN && axis < io->rank; axis++) {
             if (io->dims[axis] >= 0)
@@ -122,20 +122,20 @@ inlay_status padding_init(struct model *model, inlay_diag *diag)
                    : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "pad: needs buckets");
     if ((axis = symbolic_name(model, diag)) == NULL)
         return INLAY_UNSUPPORTED;
-    padding->input_axes = calloc(model->input_count + 1u, sizeof *padding->input_axes);
-    padding->output_axes = calloc(model->output_count + 1u, sizeof *padding->output_axes);
-    padding->values = calloc(model->input_count + 1u, sizeof *padding->values);
+    padding->input_axes = calloc(model->io.input_count + 1u, sizeof *padding->input_axes);
+    padding->output_axes = calloc(model->io.output_count + 1u, sizeof *padding->output_axes);
+    padding->values = calloc(model->io.input_count + 1u, sizeof *padding->values);
     if (padding->input_axes == NULL || padding->output_axes == NULL || padding->values == NULL)
         return no_memory(diag, "for the model's inputs");
     padding->axis = axis;
-    for (uint32_t k = 0; k < model->input_count + model->output_count; k++) {
-        bool input = k < model->input_count;
-        const inlay_io_info *io = input ? &model->inputs[k] : &model->outputs[k - model->input_count];
+    for (uint32_t k = 0; k < model->io.input_count + model->io.output_count; k++) {
+        bool input = k < model->io.input_count;
+        const inlay_io_info *io = input ? &model->io.inputs[k] : &model->io.outputs[k - model->io.input_count];
         inlay_status status = check_axes(model, io, input ? "input" : "output", diag);
 
         if (status != INLAY_OK)
             return status;
-        *(input ? &padding->input_axes[k] : &padding->output_axes[k - model->input_count]) = find_axis(io, axis);
+        *(input ? &padding->input_axes[k] : &padding->output_axes[k - model->io.input_count]) = find_axis(io, axis);
     }
     return set_values(model, diag);
 }
@@ -157,7 +157,7 @@ void padding_choose(struct job *job)
     job->size.length = job->size.padded = 0;
     if (model->padding.axis == NULL || job->size.rows == 0 || job->request->sequence[0] != '\0')
         return;
-    for (uint32_t k = 0; k < model->input_count; k++)
+    for (uint32_t k = 0; k < model->io.input_count; k++)
         wanted += model->padding.input_axes[k] > 0;
     for (uint32_t i = 0; i < job->request->input_count; i++) {
         const infer_tensor *tensor = &job->request->inputs[i];

@@ -27,7 +27,7 @@ static inlay_status make_input(const struct model *model, uint32_t k, const void
                                inlay_diag *diag)
 {
     const padded_size *size = user;
-    const inlay_io_info *io = &model->inputs[k];
+    const inlay_io_info *io = &model->io.inputs[k];
     infer_tensor tensor = { .dtype = io->dtype, .input = k };
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status;
@@ -62,11 +62,11 @@ static inlay_status copy_output(const struct model *model, struct instance *inst
 {
     inlay_value *value = inlay_context_output(instance->context, k);
     uint32_t axis = model->padding.output_axes[k];
-    infer_output output = { .name = model->outputs[k].name };
+    infer_output output = { .name = model->io.outputs[k].name };
     void *copy = NULL;
     uint64_t bytes = 0;
 
-    INLAY_CHECK(k < model->output_count);
+    INLAY_CHECK(k < model->io.output_count);
     *out = output;
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR || inlay_value_dtype(value) == INLAY_STRING ||
         (inlay_value_data(value) == NULL && inlay_value_count(value) > 0))
@@ -114,7 +114,7 @@ static inlay_status compare_run(const struct model *model, struct instance *inst
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; status == INLAY_OK && k < model->output_count; k++) {
+    for (uint32_t k = 0; status == INLAY_OK && k < model->io.output_count; k++) {
         infer_output padded;
 
         status = copy_output(model, instance, k, own, &padded, diag);
@@ -136,17 +136,17 @@ inlay_status padding_check(const struct model *model, struct instance *instance,
 
     if (model->padding.axis == NULL || length <= 1) /* no padding possible */
         return INLAY_OK;
-    plain = calloc(model->output_count + 1u, sizeof *plain);
+    plain = calloc(model->io.output_count + 1u, sizeof *plain);
     if (plain == NULL)
         return no_memory(diag, "for outputs");
     status = instance_run_generated(model, instance, make_input, &unpadded, &failure);
-    for (uint32_t k = 0; status == INLAY_OK && k < model->output_count; k++)
+    for (uint32_t k = 0; status == INLAY_OK && k < model->io.output_count; k++)
         status = copy_output(model, instance, k, own, &plain[k], &failure);
     if (status == INLAY_OK)
         status = instance_run_generated(model, instance, make_input, &padded, &failure);
     if (status == INLAY_OK)
         status = compare_run(model, instance, own, plain, &failure);
-    for (uint32_t k = 0; k < model->output_count; k++)
+    for (uint32_t k = 0; k < model->io.output_count; k++)
         free((void *)(uintptr_t)plain[k].data);
     free(plain);
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "buckets: %s", failure.text);

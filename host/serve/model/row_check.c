@@ -18,7 +18,7 @@ static inlay_status make_rows(const struct model *model, uint32_t k, const void 
                               inlay_diag *diag)
 {
     const row_range *rows = user;
-    const inlay_io_info *io = &model->inputs[k];
+    const inlay_io_info *io = &model->io.inputs[k];
     bool is_mask = strstr(io->name, "mask") != NULL, is_float = element_is_float(io->dtype);
     int64_t dims[INLAY_MAX_RANK];
     uint32_t rank = model_generated_dims(model, k, rows->count, 1, dims);
@@ -64,7 +64,7 @@ static uint64_t run_rows(const struct model *model, struct instance *instance, u
 
     if (instance_run_generated(model, instance, make_rows, &rows, NULL) != INLAY_OK)
         return 0;
-    for (uint32_t k = 0; k < model->output_count; k++) {
+    for (uint32_t k = 0; k < model->io.output_count; k++) {
         uint64_t more = output_bytes(model, instance, k, count);
 
         if (more == 0)
@@ -78,7 +78,7 @@ static uint64_t run_rows(const struct model *model, struct instance *instance, u
 static void copy_rows(const struct model *model, const struct instance *instance, uint32_t rows, char *to)
 {
     for (uint32_t row = 0; row < rows; row++) {
-        for (uint32_t k = 0; k < model->output_count; k++) {
+        for (uint32_t k = 0; k < model->io.output_count; k++) {
             uint64_t bytes = output_bytes(model, instance, k, rows);
 
             memcpy(to, (const char *)inlay_value_data(instance_output(model, instance, k)) + row * bytes, bytes);

@@ -83,8 +83,8 @@ static inlay_status read_output(const struct model *model, const struct instance
 
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not a tensor, and the protocol has only tensors",
-                          model->outputs[k].name);
-    *output = (infer_output){ .name = model->outputs[k].name,
+                          model->io.outputs[k].name);
+    *output = (infer_output){ .name = model->io.outputs[k].name,
                               .dtype = inlay_value_dtype(value),
                               .rank = inlay_value_rank(value),
                               .count = (uint64_t)inlay_value_count(value),
@@ -137,7 +137,7 @@ static inlay_status slice_outputs(const struct model *model, struct instance *in
                                   uint64_t from, uint64_t rows, uint32_t *out_count, inlay_diag *diag)
 {
     const infer_request *request = job->request;
-    uint32_t count = request->output_count > 0 ? request->output_count : model->output_count;
+    uint32_t count = request->output_count > 0 ? request->output_count : model->io.output_count;
     inlay_status status = INLAY_OK;
 
     *out_count = 0;

@@ -10,8 +10,8 @@ inlay_status sequences_create(struct model *model, inlay_diag *diag)
 {
     inlay_state_info info = { .struct_size = sizeof info };
 
-    model->states.inputs = calloc(model->input_count + 1u, sizeof *model->states.inputs);
-    model->states.outputs = calloc(model->output_count + 1u, sizeof *model->states.outputs);
+    model->states.inputs = calloc(model->io.input_count + 1u, sizeof *model->states.inputs);
+    model->states.outputs = calloc(model->io.output_count + 1u, sizeof *model->states.outputs);
     if (model->states.inputs == NULL || model->states.outputs == NULL)
         return no_memory(diag, "for the model's inputs");
     for (uint32_t i = 0; model->session != NULL && inlay_session_state(model->session, i, &info) == INLAY_OK; i++) {

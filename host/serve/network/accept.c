@@ -112,8 +112,8 @@ static void open_connection(struct front *front, const listener_socket *from, in
         if (atomic_load(&front->threads[i]->connection_count) < atomic_load(&thread->connection_count))
             thread = front->threads[i];
     if (connection != NULL && server->tls != NULL)
-        connection->tls = tls_accept(server->tls, fd, from->kind == LISTENER_GRPC);
-    if (connection == NULL || (server->tls != NULL && connection->tls == NULL)) {
+        connection->tls.session = tls_accept(server->tls, fd, from->kind == LISTENER_GRPC);
+    if (connection == NULL || (server->tls != NULL && connection->tls.session == NULL)) {
         free(connection);
         (void)close(fd);
         return;

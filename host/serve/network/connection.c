@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -27,7 +26,8 @@ ssize_t connection_receive(struct connection *connection, void *to, size_t bytes
     ssize_t count;
 
     do
-        count = connection->tls != NULL ? tls_receive(connection->tls, to, bytes) : recv(connection->fd, to, bytes, 0);
+        count = connection->tls.session != NULL ? tls_receive(connection->tls.session, to, bytes)
+                                                : recv(connection->fd, to, bytes, 0);
     while (count < 0 && errno == EINTR);
     connection->is_heard |= count > 0;
     note_bytes(&connection->server->counts->received_bytes, count);
@@ -44,9 +44,9 @@ ssize_t connection_send(struct connection *connection, const void *first, size_t
 
     INLAY_CHECK(first_bytes + second_bytes > 0);
     do
-        count = connection->tls == NULL ? sendmsg(connection->fd, &message, MSG_NOSIGNAL)
-                : first_bytes > 0       ? tls_send(connection->tls, first, first_bytes)
-                                        : tls_send(connection->tls, second, second_bytes);
+        count = connection->tls.session == NULL ? sendmsg(connection->fd, &message, MSG_NOSIGNAL)
+                : first_bytes > 0               ? tls_send(connection->tls.session, first, first_bytes)
+                                                : tls_send(connection->tls.session, second, second_bytes);
     while (count < 0 && errno == EINTR);
     note_bytes(&connection->server->counts->sent_bytes, count);
     return count;
@@ -54,7 +54,7 @@ ssize_t connection_send(struct connection *connection, const void *first, size_t
 
 bool connection_has_more(const struct connection *connection)
 {
-    return connection->tls != NULL && tls_has_more(connection->tls);
+    return connection->tls.session != NULL && tls_has_more(connection->tls.session);
 }
 
 void connection_watch(struct connection *connection, uint32_t events)
@@ -125,8 +125,9 @@ const struct client *connection_client(struct connection *connection)
 {
     if (!connection->checked) {
         connection->checked = true;
-        connection->client.is_trusted =
-            connection->tls != NULL && connection->server->access.needs_certificates && tls_is_trusted(connection->tls);
+        connection->client.is_trusted = connection->tls.session != NULL &&
+                                        connection->server->access.needs_certificates &&
+                                        tls_is_trusted(connection->tls.session);
     }
     return &connection->client;
 }
@@ -149,7 +150,7 @@ void connection_destroy(struct connection *connection)
     (void)pthread_mutex_lock(&thread->lock);
     CHAIN_REMOVE(thread->connections, connection, next, previous);
     (void)pthread_mutex_unlock(&thread->lock);
-    tls_close(connection->tls);
+    tls_close(connection->tls.session);
     /* A process that is being started may hold a copy of the descriptor until its exec: closing it here would not end
      * its events. */
     (void)epoll_ctl(thread->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
@@ -174,7 +175,7 @@ static void ignore_input(struct connection *connection)
     ssize_t count = 1;
 
     for (uint32_t round = 0; round < MAX_IGNORED && count > 0; round++)
-        count = recv(connection->fd, connection->thread->buffer, CONNECTION_READ_BYTES, 0);
+        count = recv(connection->fd, connection->thread->serving.buffer, CONNECTION_READ_BYTES, 0);
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
         connection_close(connection);
 }
@@ -206,8 +207,8 @@ void connection_leave(struct connection *connection)
     }
     (void)connection->protocol->close(connection); /* HTTP/2, which does not need it any more */
     connection->protocol = NULL;
-    tls_close(connection->tls);
-    connection->tls = NULL;
+    tls_close(connection->tls.session);
+    connection->tls.session = NULL;
     (void)shutdown(connection->fd, SHUT_WR); /* the client reads its end before a reset because of unread input */
     if (begin_linger(connection)) {
         connection_watch(connection, EPOLLIN | EPOLLRDHUP);
@@ -241,13 +242,13 @@ static void report_certificate(struct connection *connection, const char *fault)
 static bool continue_handshake(struct connection *connection)
 {
     char fault[256];
-    int done = tls_handshake(connection->tls, fault, sizeof fault);
+    int done = tls_handshake(connection->tls.session, fault, sizeof fault);
 
     if (done > 0) {
-        connection->secured = true;
+        connection->tls.secured = true;
         connection_watch(connection, EPOLLIN | EPOLLRDHUP);
     } else if (done == 0) {
-        connection_watch(connection, EPOLLIN | EPOLLRDHUP | (tls_wants_write(connection->tls) ? EPOLLOUT : 0u));
+        connection_watch(connection, EPOLLIN | EPOLLRDHUP | (tls_wants_write(connection->tls.session) ? EPOLLOUT : 0u));
     } else if (fault[0] != '\0') {
         report_certificate(connection, fault);
     }
@@ -256,10 +257,10 @@ static bool continue_handshake(struct connection *connection)
 
 static bool handle(struct connection *connection, uint32_t events)
 {
-    if (connection->tls != NULL && !connection->secured) {
+    if (connection->tls.session != NULL && !connection->tls.secured) {
         if (!continue_handshake(connection))
             return false;
-        if (!connection->secured)
+        if (!connection->tls.secured)
             return true;
     }
     if (connection->protocol == NULL && !connection->thread->front->open(connection))
@@ -281,7 +282,7 @@ void connection_event(struct connection *connection, uint32_t events)
 {
     int reading = CONNECTION_READING;
 
-    connection->thread->current = connection;
+    connection->thread->serving.current = connection;
     if (connection->lingers) {
         ignore_input(connection);
     } else if (!end_idle(connection, CONNECTION_READING) &&

@@ -59,6 +59,18 @@ typedef struct front_lending {
     atomic_uint_fast64_t lent_ns; /* since when a run has kept `served_by` busy; 0 = none, or a spare thread serves */
 } front_lending;
 
+/* The state of serving the connections of a thread: used only by lending.served_by. */
+typedef struct front_serving {
+    struct connection *current; /* whose event or task is handled; NULL: it is gone */
+    uint64_t takeovers;         /* by spare threads so far */
+    front_task *resuming;       /* of `tasks`, in the order in which they are resumed */
+    front_task *held;           /* their connection is lent */
+    front_task *delayed, *due;
+    bool ending;     /* `stop` is set */
+    bool has_probes; /* a client that sends no more may be gone */
+    char *buffer;    /* [CONNECTION_READ_BYTES] for receiving: own_buffer, or a spare thread's */
+} front_serving;
+
 struct front_thread {
     struct front *front;
     struct server *server;
@@ -74,15 +86,7 @@ struct front_thread {
     bool evicted;    /* a connection of this thread was closed to make room for another */
     bool close_idle; /* see front_close_idle(); until it is done */
     front_lending lending;
-    /* Used only by lending.served_by. */
-    struct connection *current; /* whose event or task is handled; NULL: it is gone */
-    uint64_t takeovers;         /* by spare threads so far */
-    front_task *resuming;       /* of `tasks`, in the order in which they are resumed */
-    front_task *held;           /* their connection is lent */
-    front_task *delayed, *due;
-    bool ending;     /* `stop` is set */
-    bool has_probes; /* a client that sends no more may be gone */
-    char *buffer;    /* [CONNECTION_READ_BYTES] for receiving: own_buffer, or a spare thread's */
+    front_serving serving;
     char own_buffer[CONNECTION_READ_BYTES];
 };
 
@@ -92,19 +96,23 @@ struct connection {
     const listener_socket *from;
     connection_group group;
     int fd;
-    uint32_t interest;                 /* events of epoll */
-    struct client client;              /* see connection_client() */
-    gnutls_session_t tls;              /* NULL: no TLS */
-    bool secured;                      /* the TLS handshake is complete */
-    bool checked;                      /* client.is_trusted is known */
-    bool is_registered;                /* with epoll */
-    bool is_lent;                      /* a run of it keeps a thread busy, and a spare thread serves the others */
-    bool missed_goaway, missed_cancel; /* requested while it was lent */
-    bool is_heard;                     /* bytes of the client have arrived */
-    bool goaway_sent;                  /* HTTP/2 */
-    bool lingers;                      /* nothing is sent any more, and input is ignored until the client closes it */
-    const struct protocol *protocol;   /* NULL: not known yet */
-    struct http1_connection *http1;    /* this or http2 is set once the protocol is known */
+    uint32_t interest;    /* events of epoll */
+    struct client client; /* see connection_client() */
+    struct {
+        gnutls_session_t session; /* NULL: no TLS */
+        bool secured;             /* the handshake is complete */
+    } tls;
+    bool checked;       /* client.is_trusted is known */
+    bool is_registered; /* with epoll */
+    struct {
+        bool active;                       /* a run of it keeps a thread busy, and a spare thread serves the others */
+        bool missed_goaway, missed_cancel; /* requested meanwhile */
+    } lent;
+    bool is_heard;                   /* bytes of the client have arrived */
+    bool goaway_sent;                /* HTTP/2 */
+    bool lingers;                    /* nothing is sent any more, and input is ignored until the client closes it */
+    const struct protocol *protocol; /* NULL: not known yet */
+    struct http1_connection *http1;  /* this or http2 is set once the protocol is known */
     struct http2_connection *http2;
     struct strbuf out; /* output; the socket has taken the first `sent` bytes */
     size_t sent;

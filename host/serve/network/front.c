@@ -68,14 +68,14 @@ static bool apply_requests(struct front_thread *thread)
     close_idle = thread->close_idle;
     thread->goaway = thread->cancel = thread->evicted = false;
     (void)pthread_mutex_unlock(&thread->lock);
-    thread->ending = stop;
+    thread->serving.ending = stop;
     if (!goaway && !cancel && !stop && !evicted && !close_idle)
         return true;
     for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
         next = at->next;
-        if (at->is_lent) {
-            at->missed_goaway |= goaway;
-            at->missed_cancel |= cancel;
+        if (at->lent.active) {
+            at->lent.missed_goaway |= goaway;
+            at->lent.missed_cancel |= cancel;
         } else if (stop || (cancel && at->protocol != NULL && at->protocol->goaway != NULL)) {
             connection_close(at);
         } else if (evicted && atomic_load(&at->evicted) && !at->lingers) {
@@ -98,7 +98,7 @@ static bool apply_requests(struct front_thread *thread)
 /* Milliseconds between two calls of check_times(). */
 static int tick_ms(const struct front_thread *thread)
 {
-    return (thread->has_probes || thread->delayed != NULL) && thread->front->tick_ms > PROBE_TICK_MS
+    return (thread->serving.has_probes || thread->serving.delayed != NULL) && thread->front->tick_ms > PROBE_TICK_MS
                ? PROBE_TICK_MS
                : thread->front->tick_ms;
 }
@@ -107,11 +107,11 @@ static void check_times(struct front_thread *thread)
 {
     uint64_t now = clock_ns();
 
-    thread->has_probes = false;
+    thread->serving.has_probes = false;
 
     for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
         next = at->next;
-        if (!at->is_lent)
+        if (!at->lent.active)
             connection_check_time(at, now);
     }
 }
@@ -127,9 +127,9 @@ static listener_socket *listener_of(struct front *front, const void *user)
 static int timeout_ms(const struct front_thread *thread)
 {
     const uint64_t accepts_ns = atomic_load(&thread->front->accepts_ns);
-    int ms = thread->ending                                           ? STOP_TICK_MS
-             : thread->connections == NULL && thread->delayed == NULL ? -1
-                                                                      : tick_ms(thread);
+    int ms = thread->serving.ending                                           ? STOP_TICK_MS
+             : thread->connections == NULL && thread->serving.delayed == NULL ? -1
+                                                                              : tick_ms(thread);
 
     if (accepts_ns > 0) {
         const uint64_t now = clock_ns(), left_ms = accepts_ns > now ? (accepts_ns - now) / 1000000 + 1 : 0;
@@ -202,10 +202,10 @@ static bool serve(struct front_thread *thread)
 
     while (apply_requests(thread)) {
         int count = epoll_wait(thread->epoll, events, MAX_EVENTS, timeout_ms(thread));
-        uint64_t takeovers = thread->takeovers;
+        uint64_t takeovers = thread->serving.takeovers;
 
         /* A spare thread has handled the rest of these events if it took over meanwhile. */
-        for (int i = 0; i < count && takeovers == thread->takeovers; i++) {
+        for (int i = 0; i < count && takeovers == thread->serving.takeovers; i++) {
             const listener_socket *listener = listener_of(front, events[i].data.ptr);
 
             if (events[i].data.ptr == thread) {
@@ -238,7 +238,7 @@ static void *run_thread(void *user)
 
     do {
         lending_begin(thread);
-        thread->buffer = thread->own_buffer;
+        thread->serving.buffer = thread->own_buffer;
     } while (!serve(thread));
     (void)atomic_fetch_sub(&thread->front->running, 1);
     return NULL;

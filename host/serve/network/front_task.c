@@ -35,8 +35,8 @@ void front_later(front_task *task, uint64_t resume_ns)
     INLAY_CHECK(pthread_equal(thread->lending.served_by, pthread_self()));
     task->resume_ns = resume_ns;
     task->counted = false;
-    task->next = thread->delayed;
-    thread->delayed = task;
+    task->next = thread->serving.delayed;
+    thread->serving.delayed = task;
 }
 
 bool front_delay(front_task *task, uint64_t resume_ns)
@@ -55,32 +55,32 @@ bool front_delay(front_task *task, uint64_t resume_ns)
 /* Whether its connection has a run that keeps another thread busy, so that the task has to wait. */
 static bool is_lent(const front_task *task)
 {
-    return task->connection != NULL && task->connection->is_lent;
+    return task->connection != NULL && task->connection->lent.active;
 }
 
 static void resume(struct front_thread *thread, front_task *task)
 {
-    thread->current = task->connection;
+    thread->serving.current = task->connection;
     task->resume(task);
 }
 
 void front_resume_delayed(struct front_thread *thread)
 {
-    uint64_t now = thread->delayed != NULL ? clock_ns() : 0;
-    front_task *list = thread->delayed;
+    uint64_t now = thread->serving.delayed != NULL ? clock_ns() : 0;
+    front_task *list = thread->serving.delayed;
 
-    thread->delayed = NULL;
+    thread->serving.delayed = NULL;
     for (front_task *task = list, *next; task != NULL; task = next) {
-        bool waits = is_lent(task) || (now < task->resume_ns && !thread->ending);
-        front_task **to = waits ? &thread->delayed : &thread->due;
+        bool waits = is_lent(task) || (now < task->resume_ns && !thread->serving.ending);
+        front_task **to = waits ? &thread->serving.delayed : &thread->serving.due;
 
         next = task->next;
         task->next = *to;
         *to = task;
     }
     /* A run in resume() may let another thread continue here. */
-    for (front_task *task; (task = thread->due) != NULL;) {
-        thread->due = task->next;
+    for (front_task *task; (task = thread->serving.due) != NULL;) {
+        thread->serving.due = task->next;
         if (task->counted)
             (void)atomic_fetch_sub(&thread->front->delayed, 1);
         resume(thread, task);
@@ -89,7 +89,7 @@ void front_resume_delayed(struct front_thread *thread)
 
 bool front_resume_tasks(struct front_thread *thread)
 {
-    front_task *latest, *first = NULL, **end = &thread->resuming;
+    front_task *latest, *first = NULL, **end = &thread->serving.resuming;
     bool any = false;
 
     (void)pthread_mutex_lock(&thread->lock);
@@ -105,11 +105,11 @@ bool front_resume_tasks(struct front_thread *thread)
         end = &(*end)->next;
     *end = first;
     /* A run in resume() may let another thread continue here. */
-    for (front_task *task; (task = thread->resuming) != NULL;) {
-        thread->resuming = task->next;
+    for (front_task *task; (task = thread->serving.resuming) != NULL;) {
+        thread->serving.resuming = task->next;
         if (is_lent(task)) {
-            task->next = thread->held;
-            thread->held = task;
+            task->next = thread->serving.held;
+            thread->serving.held = task;
             continue;
         }
         any = true;

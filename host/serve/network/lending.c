@@ -66,9 +66,9 @@ bool front_lend(void)
 {
     struct front_thread *thread = serving;
 
-    if (thread == NULL || thread->current == NULL)
+    if (thread == NULL || thread->serving.current == NULL)
         return false;
-    lent = (struct loan){ thread, thread->current, clock_ns(), thread->buffer };
+    lent = (struct loan){ thread, thread->serving.current, clock_ns(), thread->serving.buffer };
     serving = NULL;
     atomic_store(&thread->lending.lent_ns, lent.since_ns); /* from here, a spare thread may serve it */
     return true;
@@ -86,21 +86,21 @@ void front_take_back(void)
         return;
     }
     lending_begin(thread);
-    thread->buffer = lent.buffer;
-    thread->current = connection;
-    connection->is_lent = false;
+    thread->serving.buffer = lent.buffer;
+    thread->serving.current = connection;
+    connection->lent.active = false;
     (void)epoll_ctl(thread->epoll, EPOLL_CTL_ADD, connection->fd, &event);
-    for (front_task *task = thread->held, *next; task != NULL; task = next) {
+    for (front_task *task = thread->serving.held, *next; task != NULL; task = next) {
         next = task->next;
-        task->next = thread->resuming;
-        thread->resuming = task;
+        task->next = thread->serving.resuming;
+        thread->serving.resuming = task;
     }
-    thread->held = NULL;
+    thread->serving.held = NULL;
     (void)pthread_mutex_lock(&thread->lock);
-    thread->goaway |= connection->missed_goaway;
-    thread->cancel |= connection->missed_cancel;
+    thread->goaway |= connection->lent.missed_goaway;
+    thread->cancel |= connection->lent.missed_cancel;
     (void)pthread_mutex_unlock(&thread->lock);
-    connection->missed_goaway = connection->missed_cancel = false;
+    connection->lent.missed_goaway = connection->lent.missed_cancel = false;
 }
 
 static bool is_overdue(struct front_thread *thread, uint64_t now)
@@ -126,10 +126,10 @@ static struct front_thread *take_over(struct spare *spare)
         thread->lending.served_by = pthread_self();
         (void)pthread_mutex_unlock(&thread->lock);
         serving = thread;
-        thread->takeovers++;
-        thread->buffer = spare->buffer;
-        thread->current->is_lent = true;
-        (void)epoll_ctl(thread->epoll, EPOLL_CTL_DEL, thread->current->fd, NULL);
+        thread->serving.takeovers++;
+        thread->serving.buffer = spare->buffer;
+        thread->serving.current->lent.active = true;
+        (void)epoll_ctl(thread->epoll, EPOLL_CTL_DEL, thread->serving.current->fd, NULL);
         return thread;
     }
     return NULL;

@@ -84,7 +84,7 @@ static bool begin_linger(struct connection *connection)
 {
     connection->http1->step = STEP_LINGER;
     connection_set_turn(connection, CONNECTION_CLIENT);
-    tls_finish(connection->tls);
+    tls_finish(connection->tls.session);
     if (shutdown(connection->fd, SHUT_WR) != 0)
         return false;
     connection_watch(connection, EPOLLIN | EPOLLRDHUP);
@@ -356,7 +356,7 @@ static bool is_preface(struct connection *connection, const char *data, size_t b
 
     if (connection->http1->began)
         return false;
-    connection->http1->began = connection->tls != NULL || memcmp(data, preface, part) != 0;
+    connection->http1->began = connection->tls.session != NULL || memcmp(data, preface, part) != 0;
     return !connection->http1->began;
 }
 
@@ -419,7 +419,7 @@ static bool receive(struct connection *connection)
         size_t room = body == NULL                 ? (size_t)CONNECTION_READ_BYTES
                       : http1->left < SIZE_MAX / 2 ? (size_t)http1->left
                                                    : 0;
-        ssize_t count = connection_receive(connection, body != NULL ? body : connection->thread->buffer, room);
+        ssize_t count = connection_receive(connection, body != NULL ? body : connection->thread->serving.buffer, room);
 
         if (count < 0)
             return errno == EAGAIN;
@@ -432,7 +432,7 @@ static bool receive(struct connection *connection)
             http1->left -= (size_t)count;
             if (http1->left == 0 && !run(connection))
                 return false;
-        } else if (!take(connection, connection->thread->buffer, (size_t)count)) {
+        } else if (!take(connection, connection->thread->serving.buffer, (size_t)count)) {
             return false;
         }
         if (connection->http1 == NULL) /* HTTP/2 */
@@ -465,7 +465,7 @@ static bool probe(struct connection *connection, uint64_t now)
     if (http1 == NULL || !http1->half_closed || http1->probed || http1->lost || http1->step != STEP_WAIT)
         return true;
     if (now < atomic_load_explicit(&connection->since_ns, memory_order_relaxed) + (uint64_t)PROBE_MS * 1000000) {
-        connection->thread->has_probes = true;
+        connection->thread->serving.has_probes = true;
         return true;
     }
     return check_client(connection);
@@ -518,7 +518,7 @@ static bool handle_event(struct connection *connection, uint32_t events)
     if ((events & EPOLLRDHUP) != 0 && !http1->half_closed) {
         http1->half_closed = true;
         atomic_store_explicit(&connection->since_ns, clock_ns(), memory_order_relaxed);
-        connection->thread->has_probes = true;
+        connection->thread->serving.has_probes = true;
     }
     /* Bytes that it sends meanwhile wait in the socket. */
     connection_watch(connection,

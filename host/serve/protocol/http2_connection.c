@@ -97,7 +97,7 @@ static bool take(struct connection *connection, const uint8_t *data, size_t byte
 
 static bool receive(struct connection *connection)
 {
-    uint8_t *buffer = (uint8_t *)connection->thread->buffer;
+    uint8_t *buffer = (uint8_t *)connection->thread->serving.buffer;
 
     for (uint32_t round = 0; round < MAX_ROUNDS || connection_has_more(connection); round++) {
         ssize_t count = connection_receive(connection, buffer, (size_t)CONNECTION_READ_BYTES);
@@ -133,7 +133,8 @@ static bool is_slow(struct connection *connection, uint64_t now)
     bool slow = http2->blocked && now > http2->progress_ns + limit;
 
     for (const struct call *call = http2->streams.calls; call != NULL; call = call->next)
-        slow |= !call->client_done && !call->working && (call->ended || call->messages == 0 || call->in.size > 0) &&
+        slow |= !call->in.ended && !call->working &&
+                (call->ended || call->in.messages == 0 || call->in.bytes.size > 0) &&
                 now > call->request.arrived_ns + limit;
     /* A client that has never sent a request does not speak this protocol. */
     return slow || (http2->streams.calls == NULL && nghttp2_session_get_last_proc_stream_id(http2->session) == 0 &&

@@ -2,7 +2,6 @@
 #include "inlay/check.h"
 #include "serve/base/chain.h"
 #include "serve/protocol/http2_rest.h"
-#include <stdlib.h>
 
 enum { MAX_STREAMS = 256 };
 
@@ -58,12 +57,12 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (call == NULL)
         return 0;
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
-        call->client_done = true;
+        call->in.ended = true;
     if (call->streams->has_rest && !call->head.is_grpc && call->rest.exchange == NULL && !call->ended &&
         !rest_begin(call))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (call->rest.exchange != NULL) {
-        if (call->client_done)
+        if (call->in.ended)
             rest_end(call);
     } else if (call->head.method != NULL || call->ended || call_begin(call)) {
         call_advance(call);
@@ -78,7 +77,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 
     (void)user;
     if (call != NULL && (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
-        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 && !call->client_done)
+        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 && !call->in.ended)
         (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
     return 0;
 }

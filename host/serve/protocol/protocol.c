@@ -6,7 +6,8 @@ bool protocol_open(struct connection *connection)
 {
     if (connection->group == CONNECTION_REFUSED)
         return http1_open(connection) && http1_refuse(connection);
-    return connection->from->kind == LISTENER_GRPC || (connection->tls != NULL && tls_is_http2(connection->tls))
+    return connection->from->kind == LISTENER_GRPC ||
+                   (connection->tls.session != NULL && tls_is_http2(connection->tls.session))
                ? http2_open(connection, NULL, 0)
                : http1_open(connection);
 }

@@ -3,7 +3,6 @@
 #include "inlay/check.h"
 #include "serve/model/ensemble.h"
 #include "serve/repository/model_config.h"
-#include "codecs/datatype.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +15,6 @@ typedef struct step_list {
     bool *placed;          /* [count] */
     struct ensemble *ensemble;
 } step_list;
-
-static uint32_t find_io(const inlay_io_info *ios, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(ios[i].name, name) == 0)
-            return i;
-    return INLAY_NONE;
-}
 
 static inlay_status find_models(step_list *list, ensemble_find_fn find, void *user, inlay_diag *diag)
 {
@@ -104,23 +95,24 @@ static inlay_status connect_inputs(const step_list *list, size_t index, ensemble
 
     for (size_t i = 0; i < step->n_input_map; i++) {
         const char *name = step->input_map[i]->key, *tensor = step->input_map[i]->value;
-        uint32_t k = find_io(model->inputs, model->input_count, name), from = ensemble_find(list->ensemble, tensor);
+        uint32_t k = model_find_io(model->io.inputs, model->io.input_count, name),
+                 from = ensemble_find(list->ensemble, tensor);
         const inlay_io_info *made = ensemble_io(list->ensemble, from);
 
         if (k == INLAY_NONE)
             return pbtxt_fail(list->text, step, "input_map", diag, "model '%s' has no input '%s'", model->name, name);
         if (stage->inputs[k] != INLAY_NONE)
             return pbtxt_fail(list->text, step, "input_map", diag, "input '%s' is given twice", name);
-        if (made != NULL && !is_compatible(made, &model->inputs[k]))
+        if (made != NULL && !is_compatible(made, &model->io.inputs[k]))
             return pbtxt_fail(list->text, step, "input_map", diag,
                               "tensor '%s' does not have the type or the shape of input '%s' of model '%s'", tensor,
                               name, model->name);
         stage->inputs[k] = from;
     }
-    for (uint32_t k = 0; k < model->input_count; k++)
-        if (stage->inputs[k] == INLAY_NONE && !model->inputs[k].optional)
+    for (uint32_t k = 0; k < model->io.input_count; k++)
+        if (stage->inputs[k] == INLAY_NONE && !model->io.inputs[k].optional)
             return pbtxt_fail(list->text, step, "input_map", diag, "input '%s' of model '%s' is missing",
-                              model->inputs[k].name, model->name);
+                              model->io.inputs[k].name, model->name);
     return INLAY_OK;
 }
 
@@ -132,7 +124,7 @@ static inlay_status connect_outputs(const step_list *list, size_t index, ensembl
 
     for (size_t i = 0; status == INLAY_OK && i < step->n_output_map; i++) {
         const char *name = step->output_map[i]->key;
-        uint32_t k = find_io(model->outputs, model->output_count, name);
+        uint32_t k = model_find_io(model->io.outputs, model->io.output_count, name);
 
         if (k == INLAY_NONE)
             return pbtxt_fail(list->text, step, "output_map", diag, "model '%s' has no output '%s'", model->name, name);

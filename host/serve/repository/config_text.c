@@ -262,21 +262,22 @@ static inlay_status check_file(const struct pbtxt *text, const struct model *mod
         const Inference__ModelInput *input = file->input[i];
         const given_io given = { input, input->name, input->data_type, input->dims, input->n_dims };
 
-        status = check_io(text, &given, model->inputs, model->input_count, batched, diag);
+        status = check_io(text, &given, model->io.inputs, model->io.input_count, batched, diag);
     }
-    for (uint32_t k = 0; status == INLAY_OK && file->n_input > 0 && k < model->input_count; k++) {
-        bool found = model->inputs[k].optional || model->states.inputs[k];
+    for (uint32_t k = 0; status == INLAY_OK && file->n_input > 0 && k < model->io.input_count; k++) {
+        bool found = model->io.inputs[k].optional || model->states.inputs[k];
 
         for (size_t i = 0; !found && i < file->n_input; i++)
-            found = strcmp(file->input[i]->name, model->inputs[k].name) == 0;
+            found = strcmp(file->input[i]->name, model->io.inputs[k].name) == 0;
         if (!found)
-            status = pbtxt_fail(text, file, "input", diag, "the model's input '%s' is missing", model->inputs[k].name);
+            status =
+                pbtxt_fail(text, file, "input", diag, "the model's input '%s' is missing", model->io.inputs[k].name);
     }
     for (size_t i = 0; status == INLAY_OK && i < file->n_output; i++) {
         const Inference__ModelOutput *output = file->output[i];
         const given_io given = { output, output->name, output->data_type, output->dims, output->n_dims };
 
-        status = check_io(text, &given, model->outputs, model->output_count, batched, diag);
+        status = check_io(text, &given, model->io.outputs, model->io.output_count, batched, diag);
     }
     return status;
 }
@@ -331,17 +332,17 @@ static bool complete_inputs(Inference__ModelConfig *config, const struct model *
 {
     if (config->n_input > 0)
         return true;
-    config->input = calloc(model->input_count + 1u, sizeof *config->input);
-    for (uint32_t i = 0; config->input != NULL && i < model->input_count; i++) {
+    config->input = calloc(model->io.input_count + 1u, sizeof *config->input);
+    for (uint32_t i = 0; config->input != NULL && i < model->io.input_count; i++) {
         Inference__ModelInput *input = new_message(&inference__model_input__descriptor);
 
         if (input == NULL)
             return false;
         config->input[config->n_input++] = input;
-        input->data_type = data_type_of(model->inputs[i].dtype);
-        input->optional = model->inputs[i].optional != 0;
-        if (!complete_text(&input->name, model->inputs[i].name) ||
-            !set_dims(&model->inputs[i], batched, &input->n_dims, &input->dims))
+        input->data_type = data_type_of(model->io.inputs[i].dtype);
+        input->optional = model->io.inputs[i].optional != 0;
+        if (!complete_text(&input->name, model->io.inputs[i].name) ||
+            !set_dims(&model->io.inputs[i], batched, &input->n_dims, &input->dims))
             return false;
     }
     return config->input != NULL;
@@ -351,16 +352,16 @@ static bool complete_outputs(Inference__ModelConfig *config, const struct model 
 {
     if (config->n_output > 0)
         return true;
-    config->output = calloc(model->output_count + 1u, sizeof *config->output);
-    for (uint32_t i = 0; config->output != NULL && i < model->output_count; i++) {
+    config->output = calloc(model->io.output_count + 1u, sizeof *config->output);
+    for (uint32_t i = 0; config->output != NULL && i < model->io.output_count; i++) {
         Inference__ModelOutput *output = new_message(&inference__model_output__descriptor);
 
         if (output == NULL)
             return false;
         config->output[config->n_output++] = output;
-        output->data_type = data_type_of(model->outputs[i].dtype);
-        if (!complete_text(&output->name, model->outputs[i].name) ||
-            !set_dims(&model->outputs[i], batched, &output->n_dims, &output->dims))
+        output->data_type = data_type_of(model->io.outputs[i].dtype);
+        if (!complete_text(&output->name, model->io.outputs[i].name) ||
+            !set_dims(&model->io.outputs[i], batched, &output->n_dims, &output->dims))
             return false;
     }
     return config->output != NULL;

@@ -230,7 +230,7 @@ static inlay_status open_head(struct model *draft, const struct model *model, co
         return inlay_fail(diag, failure.code, "%s: it cannot be a draft model: %s", draft->file.path, failure.text);
     head = draft->text->decode.head;
     log_line(LOG_INFO_LINE, "model '%s': a head that reads '%s' of the model and makes %s", draft->name,
-             model->outputs[head->sources[0]].name,
+             model->io.outputs[head->sources[0]].name,
              head->next != INLAY_NONE ? "guesses one after another" : "one guess");
     return INLAY_OK;
 }

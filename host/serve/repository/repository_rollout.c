@@ -140,7 +140,7 @@ static bool is_replaced_at_once(const struct model *model)
 /* Reading files changes the inputs of a request, which the other version could not read then. */
 static inlay_status check_files(const struct model *stable, const struct model *candidate, inlay_diag *diag)
 {
-    if ((stable->file_outputs != NULL) == (candidate->file_outputs != NULL))
+    if ((stable->io.files != NULL) == (candidate->io.files != NULL))
         return INLAY_OK;
     return inlay_fail(
         diag, INLAY_INVALID_ARGUMENT,
@@ -158,8 +158,8 @@ static rollout_record record_of(const struct model *stable, const struct model *
 
     (void)snprintf(record.name, sizeof record.name, "%s", stable->name);
     rollout_figures_init(&record.figures, rules);
-    for (uint32_t i = 0; i < stable->output_count && i < ROLLOUT_OUTPUTS; i++)
-        (void)snprintf(record.figures.names[i], sizeof record.figures.names[i], "%s", stable->outputs[i].name);
+    for (uint32_t i = 0; i < stable->io.output_count && i < ROLLOUT_OUTPUTS; i++)
+        (void)snprintf(record.figures.names[i], sizeof record.figures.names[i], "%s", stable->io.outputs[i].name);
     return record;
 }
 

@@ -164,7 +164,7 @@ static uint32_t index_of(const struct model *model, const char *name)
 {
     uint32_t i = 0;
 
-    while (i < model->output_count && strcmp(model->outputs[i].name, name) != 0)
+    while (i < model->io.output_count && strcmp(model->io.outputs[i].name, name) != 0)
         i++;
     return i < ROLLOUT_OUTPUTS ? i : ROLLOUT_OUTPUTS - 1;
 }

@@ -49,7 +49,7 @@ static bool is_file(const struct exchange *exchange)
 
 static bool reads_files(const struct model *model)
 {
-    return model->input_count == 1 && files_is_list(&model->inputs[0]);
+    return model->io.input_count == 1 && files_is_list(&model->io.inputs[0]);
 }
 
 static inlay_status read_file(struct exchange *exchange, inlay_diag *diag)
@@ -60,7 +60,7 @@ static inlay_status read_file(struct exchange *exchange, inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the body is %.40s, but model '%s' does not read files; send tensors as JSON",
                           exchange_field_get(exchange, FIELD_CONTENT_TYPE), model->name);
-    return infer_set_body(&exchange->request.infer, &model->inputs[0], true, exchange->body, exchange->body_bytes,
+    return infer_set_body(&exchange->request.infer, &model->io.inputs[0], true, exchange->body, exchange->body_bytes,
                           diag);
 }
 
@@ -72,10 +72,10 @@ static inlay_status read_raw(struct exchange *exchange, inlay_diag *diag)
     const inlay_io_info *input = NULL;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < model->input_count; i++) {
+    for (uint32_t i = 0; i < model->io.input_count; i++) {
         if (model->states.inputs != NULL && model->states.inputs[i])
             continue;
-        input = &model->inputs[i];
+        input = &model->io.inputs[i];
         count++;
     }
     if (count != 1)

@@ -131,9 +131,9 @@ void answer_model(struct exchange *exchange)
     repository_each(exchange->request.server->repository, add_version, &list);
     strbuf_format(&exchange->reply, "],\"platform\":\"%s\",\"inputs\":[",
                   model->ensemble != NULL ? "ensemble" : "inlay_onnx");
-    write_ios(&exchange->reply, model->inputs, model->input_count);
+    write_ios(&exchange->reply, model->io.inputs, model->io.input_count);
     strbuf_text(&exchange->reply, "],\"outputs\":[");
-    write_ios(&exchange->reply, model->outputs, model->output_count);
+    write_ios(&exchange->reply, model->io.outputs, model->io.output_count);
     strbuf_text(&exchange->reply, "]}");
     exchange->code = HTTP_OK;
 }

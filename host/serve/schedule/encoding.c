@@ -48,7 +48,7 @@ static int by_length(const void *left, const void *right)
 /* Whether texts can share a run. */
 static bool joins(const struct model *model)
 {
-    const inlay_io_info *ids = &model->inputs[model->text->decode.ids];
+    const inlay_io_info *ids = &model->io.inputs[model->text->decode.ids];
 
     return model->batchable && model->text->decode.mask != INLAY_NONE && ids->rank == 2 && ids->dims[1] < 0;
 }
@@ -303,7 +303,7 @@ static void batch_init(struct batch *batch, struct encoder *encoder)
 
     batch->encoder = encoder;
     batch->wanted = (infer_wanted){
-        .name = model->outputs[model->text->vectors != INLAY_NONE ? model->text->vectors : model->text->scores].name,
+        .name = model->io.outputs[model->text->vectors != INLAY_NONE ? model->text->vectors : model->text->scores].name,
         .binary = -1
     };
     batch->request.id = "";

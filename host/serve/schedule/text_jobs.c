@@ -69,8 +69,9 @@ static void run_step(decode_step *step)
 
     part->request.output_count = step->output_count;
     for (uint32_t i = 0; i < step->output_count; i++)
-        part->wanted[i] =
-            (infer_wanted){ .name = model->outputs[step->outputs[i]].name, .binary = -1, .output = step->outputs[i] };
+        part->wanted[i] = (infer_wanted){ .name = model->io.outputs[step->outputs[i]].name,
+                                          .binary = -1,
+                                          .output = step->outputs[i] };
     part->job.size.rows = step->rows;
     part->job.size.bytes = step->bytes;
     part->job.arrived_ns = part->job.received_ns = clock_ns();

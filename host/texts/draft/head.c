@@ -1,5 +1,7 @@
 #include "texts/draft/head.h"
+#include "base/among.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,27 +10,16 @@
 
 /* The names that exports give to hidden states. */
 static const char *const names[] = { "hidden_states", "last_hidden_state", "hidden_state", "next_hidden_states" };
-static const char *const own_names[] = { "hidden_states_from_draft", "recycled_hidden" };
 
 static bool is_own(const char *name)
 {
-    for (size_t i = 0; i < sizeof own_names / sizeof *own_names; i++)
-        if (strcmp(name, own_names[i]) == 0)
-            return true;
-    return false;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
+    return is_among(name, "hidden_states_from_draft recycled_hidden");
 }
 
 /* The path of a file in the folder of the head's model. */
 static void beside(const char *path, const char *name, char out[PATH_MAX])
 {
-    (void)snprintf(out, PATH_MAX, "%.*s%s", (int)(base_name(path) - path), path, name);
+    (void)snprintf(out, PATH_MAX, "%.*s%s", (int)(path_name(path) - path), path, name);
 }
 
 /* Whether the tensor has a vector of known width for each token. */
@@ -88,7 +79,7 @@ bool text_head_is_likely(const inlay_session *draft)
 /* Finds the inputs. Each must be known: the message names one that is not. */
 static inlay_status find_inputs(head_model draft, text_head *head, inlay_diag *diag)
 {
-    const char *file = base_name(draft.path);
+    const char *file = path_name(draft.path);
     const uint32_t count = inlay_session_input_count(draft.session);
 
     head->ids = inlay_session_find_input(draft.session, "input_ids");
@@ -158,7 +149,7 @@ static inlay_status find_outputs(head_model draft, text_head *head, inlay_diag *
     if (head->logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%.100s has no output 'logits'; export the head with the product that makes them",
-                          base_name(draft.path));
+                          path_name(draft.path));
     head->table = inlay_session_find_output(draft.session, "d2t");
     find_next(draft, head);
     head->dtype = hidden.dtype;
@@ -234,7 +225,7 @@ static inlay_status find_sources(text_head *head, head_model draft, head_model m
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "input '%.60s' of %.60s reads hidden states, but %.60s has no such output; draft_hidden in "
                           "config.yaml names it",
-                          input.name, base_name(draft.path), base_name(model.path));
+                          input.name, path_name(draft.path), path_name(model.path));
     for (uint32_t i = 0; i < head->source_count; i++) {
         const inlay_io_info output = output_of(model, head->sources[i]);
 
@@ -242,7 +233,7 @@ static inlay_status find_sources(text_head *head, head_model draft, head_model m
             return inlay_fail(
                 diag, INLAY_INVALID_ARGUMENT,
                 "output '%.60s' of %.60s has not the type of input '%.60s' of the head, or no fixed width", output.name,
-                base_name(model.path), input.name);
+                path_name(model.path), input.name);
         bytes += row_bytes(&output);
     }
     return bytes == head->hidden_bytes
@@ -251,7 +242,7 @@ static inlay_status find_sources(text_head *head, head_model draft, head_model m
                      diag, INLAY_INVALID_ARGUMENT,
                      "input '%.60s' of %.60s has %lld numbers for each token, the outputs of %.60s from '%.60s' on "
                      "have %zu",
-                     input.name, base_name(draft.path), (long long)input.dims[2], base_name(model.path),
+                     input.name, path_name(draft.path), (long long)input.dims[2], path_name(model.path),
                      output_of(model, head->sources[0]).name, bytes / head->number_bytes);
 }
 

@@ -1,4 +1,5 @@
 #include "texts/draft/onnx_file.h"
+#include "base/path.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -67,11 +68,10 @@ bool onnx_is_op(wire_span node, const char *op)
 bool onnx_file_open(const char *path, onnx_file *out)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const char *slash = strrchr(path, '/');
     struct stat st;
     wire_field graph;
 
-    *out = (onnx_file){ .path = path, .name = slash != NULL ? slash + 1 : path };
+    *out = (onnx_file){ .path = path, .name = path_name(path) };
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
         if (fd >= 0)
             (void)close(fd);

@@ -100,24 +100,24 @@ void grammar_destroy(struct grammar *grammar)
 
     if (grammar == NULL)
         return;
-    HASH_ITER(hh, grammar->frame_table, one, more) {
-        HASH_DEL(grammar->frame_table, one);
+    HASH_ITER(hh, grammar->machine.frame_table, one, more) {
+        HASH_DEL(grammar->machine.frame_table, one);
         free(one);
     }
-    HASH_ITER(hh, grammar->state_table, state, other) {
-        HASH_DEL(grammar->state_table, state);
+    HASH_ITER(hh, grammar->machine.state_table, state, other) {
+        HASH_DEL(grammar->machine.state_table, state);
         free(state->positions);
         free(state->user);
         free(state);
     }
-    free(grammar->frames);
-    free(grammar->states);
+    free(grammar->machine.frames);
+    free(grammar->machine.states);
     free(grammar->rules);
     free(grammar->program.steps);
     free(grammar->program.byte_steps);
-    free(grammar->growing.work);
-    free(grammar->growing.seen);
-    free(grammar->growing.seen_positions);
+    free(grammar->machine.growing.work);
+    free(grammar->machine.growing.seen);
+    free(grammar->machine.growing.seen_positions);
     if (grammar->owner != NULL)
         grammar->owner->bytes -= grammar->bytes;
     else

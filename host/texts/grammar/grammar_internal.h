@@ -86,6 +86,18 @@ typedef struct growing_state {
     bool accepts;
 } growing_state;
 
+/* The states that texts have reached, and the frames of their calls of rules; shared by all users of a grammar. */
+typedef struct grammar_machine {
+    call_frame *frame_table, **frames; /* [frame_count], from 1 */
+    uint32_t frame_count;
+    machine_state *state_table, **states; /* [state_count] */
+    uint32_t state_count;
+    growing_state growing;
+    uint32_t work_done;
+    uint32_t user_count;
+    bool failed;
+} grammar_machine;
+
 struct grammar {
     grammar_expression *nodes;
     uint32_t node_count;
@@ -103,14 +115,7 @@ struct grammar {
     bool no_memory, finished;
     bool is_empty; /* of grammar_part(): there is no text */
 
-    call_frame *frame_table, **frames; /* [frame_count], from 1 */
-    uint32_t frame_count;
-    machine_state *state_table, **states; /* [state_count] */
-    uint32_t state_count;
-    growing_state growing;
-    uint32_t work_done;
-    uint32_t user_count;
-    bool failed;
+    grammar_machine machine;
 };
 
 /* Ends the construction with the limit as the reason, "more than ...", unless it has ended. */

@@ -207,38 +207,38 @@ static bool mark_seen(struct grammar *grammar, machine_position value)
 {
     uint64_t hash = ((uint64_t)value.step << 32 | value.frame) * UINT64_C(0x9e3779b97f4a7c15);
 
-    if (2 * grammar->growing.seen_count >= grammar->growing.seen_room) { /* a larger table */
-        uint32_t room = grammar->growing.seen_room > 0 ? 2 * grammar->growing.seen_room : 64,
-                 old_room = grammar->growing.seen_room;
-        uint32_t *seen = calloc(room, sizeof *seen), *old = grammar->growing.seen;
+    if (2 * grammar->machine.growing.seen_count >= grammar->machine.growing.seen_room) { /* a larger table */
+        uint32_t room = grammar->machine.growing.seen_room > 0 ? 2 * grammar->machine.growing.seen_room : 64,
+                 old_room = grammar->machine.growing.seen_room;
+        uint32_t *seen = calloc(room, sizeof *seen), *old = grammar->machine.growing.seen;
         machine_position *positions = malloc(room * sizeof *positions),
-                         *old_positions = grammar->growing.seen_positions;
+                         *old_positions = grammar->machine.growing.seen_positions;
 
         if (seen == NULL || positions == NULL) {
             free(seen);
             free(positions);
-            grammar->failed = true;
+            grammar->machine.failed = true;
             return false;
         }
-        grammar->growing.seen = seen;
-        grammar->growing.seen_positions = positions;
-        grammar->growing.seen_room = room;
-        grammar->growing.seen_count = 0;
+        grammar->machine.growing.seen = seen;
+        grammar->machine.growing.seen_positions = positions;
+        grammar->machine.growing.seen_room = room;
+        grammar->machine.growing.seen_count = 0;
         for (uint32_t i = 0; i < old_room; i++)
-            if (old[i] == grammar->growing.round)
+            if (old[i] == grammar->machine.growing.round)
                 (void)mark_seen(grammar, old_positions[i]);
         free(old);
         free(old_positions);
     }
-    for (uint32_t at = (uint32_t)(hash >> 32) & (grammar->growing.seen_room - 1);;
-         at = (at + 1) & (grammar->growing.seen_room - 1)) {
-        if (grammar->growing.seen[at] != grammar->growing.round) {
-            grammar->growing.seen[at] = grammar->growing.round;
-            grammar->growing.seen_positions[at] = value;
-            grammar->growing.seen_count++;
+    for (uint32_t at = (uint32_t)(hash >> 32) & (grammar->machine.growing.seen_room - 1);;
+         at = (at + 1) & (grammar->machine.growing.seen_room - 1)) {
+        if (grammar->machine.growing.seen[at] != grammar->machine.growing.round) {
+            grammar->machine.growing.seen[at] = grammar->machine.growing.round;
+            grammar->machine.growing.seen_positions[at] = value;
+            grammar->machine.growing.seen_count++;
             return true;
         }
-        if (memcmp(&grammar->growing.seen_positions[at], &value, sizeof value) == 0)
+        if (memcmp(&grammar->machine.growing.seen_positions[at], &value, sizeof value) == 0)
             return false;
     }
 }
@@ -247,57 +247,58 @@ static bool mark_seen(struct grammar *grammar, machine_position value)
 static uint32_t push(struct grammar *grammar, uint32_t next, uint32_t parent)
 {
     frame_key key = { next, parent };
-    uint32_t depth = parent > 0 ? grammar->frames[parent]->depth + 1 : 1;
+    uint32_t depth = parent > 0 ? grammar->machine.frames[parent]->depth + 1 : 1;
     call_frame *found;
 
-    HASH_FIND(hh, grammar->frame_table, &key, sizeof key, found);
+    HASH_FIND(hh, grammar->machine.frame_table, &key, sizeof key, found);
     if (found != NULL)
         return found->index;
     if (depth > MAX_DEPTH)
         return 0;
-    found = grammar_take(grammar, sizeof *found + sizeof *grammar->frames) &&
-                    LIST_GROW(grammar->frames, grammar->frame_count)
+    found = grammar_take(grammar, sizeof *found + sizeof *grammar->machine.frames) &&
+                    LIST_GROW(grammar->machine.frames, grammar->machine.frame_count)
                 ? malloc(sizeof *found)
                 : NULL;
     if (found == NULL) {
-        grammar->failed = true;
+        grammar->machine.failed = true;
         return 0;
     }
-    *found = (call_frame){ .key = key, .index = grammar->frame_count, .depth = depth };
-    HASH_ADD(hh, grammar->frame_table, key, sizeof found->key, found);
-    grammar->frames[grammar->frame_count] = found;
-    return grammar->frame_count++;
+    *found = (call_frame){ .key = key, .index = grammar->machine.frame_count, .depth = depth };
+    HASH_ADD(hh, grammar->machine.frame_table, key, sizeof found->key, found);
+    grammar->machine.frames[grammar->machine.frame_count] = found;
+    return grammar->machine.frame_count++;
 }
 
 /* Makes room for one more position in `work`. */
 static bool make_room(struct grammar *grammar)
 {
-    uint32_t room = grammar->growing.work_room > 0 ? 2 * grammar->growing.work_room : 64;
+    uint32_t room = grammar->machine.growing.work_room > 0 ? 2 * grammar->machine.growing.work_room : 64;
     machine_position *more;
 
-    if (grammar->growing.work_count < grammar->growing.work_room)
+    if (grammar->machine.growing.work_count < grammar->machine.growing.work_room)
         return true;
-    more = room <= MAX_POSITIONS ? realloc(grammar->growing.work, room * sizeof *more) : NULL;
+    more = room <= MAX_POSITIONS ? realloc(grammar->machine.growing.work, room * sizeof *more) : NULL;
     if (more == NULL) {
-        grammar->failed = true;
+        grammar->machine.failed = true;
         return false;
     }
-    grammar->growing.work = more;
-    grammar->growing.work_room = room;
+    grammar->machine.growing.work = more;
+    grammar->machine.growing.work_room = room;
     return true;
 }
 
 static void add_work(struct grammar *grammar, machine_position value)
 {
-    if (grammar->failed || !mark_seen(grammar, value))
+    if (grammar->machine.failed || !mark_seen(grammar, value))
         return;
-    if (grammar->work_done++ == MAX_WORK || (grammar->owner != NULL && !grammar_spend(grammar, POSITION_STEPS))) {
-        grammar->failed = true;
+    if (grammar->machine.work_done++ == MAX_WORK ||
+        (grammar->owner != NULL && !grammar_spend(grammar, POSITION_STEPS))) {
+        grammar->machine.failed = true;
         return;
     }
     if (!make_room(grammar))
         return;
-    grammar->growing.work[grammar->growing.work_count++] = value;
+    grammar->machine.growing.work[grammar->machine.growing.work_count++] = value;
 }
 
 /* Follows the steps that take no byte from the positions in `work`, which keeps those that take one. */
@@ -305,13 +306,13 @@ static void follow(struct grammar *grammar)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < grammar->growing.work_count && !grammar->failed; i++) {
-        const machine_position at = grammar->growing.work[i];
+    for (uint32_t i = 0; i < grammar->machine.growing.work_count && !grammar->machine.failed; i++) {
+        const machine_position at = grammar->machine.growing.work[i];
         const program_step *one = &grammar->program.steps[at.step];
 
         if (one->kind == STEP_BYTE) {
             if (one->low <= one->high)
-                grammar->growing.work[kept++] = at;
+                grammar->machine.growing.work[kept++] = at;
         } else if (one->kind == STEP_SPLIT) {
             add_work(grammar, (machine_position){ one->next, at.frame });
             add_work(grammar, (machine_position){ one->other, at.frame });
@@ -323,13 +324,13 @@ static void follow(struct grammar *grammar)
             if (frame != 0)
                 add_work(grammar, (machine_position){ grammar->rules[one->other], frame });
         } else if (at.frame == 0) {
-            grammar->growing.accepts = true;
+            grammar->machine.growing.accepts = true;
         } else {
-            add_work(grammar,
-                     (machine_position){ grammar->frames[at.frame]->key.step, grammar->frames[at.frame]->key.parent });
+            add_work(grammar, (machine_position){ grammar->machine.frames[at.frame]->key.step,
+                                                  grammar->machine.frames[at.frame]->key.parent });
         }
     }
-    grammar->growing.work_count = kept;
+    grammar->machine.growing.work_count = kept;
 }
 
 static int by_position(const void *left, const void *right)
@@ -342,9 +343,9 @@ static int by_position(const void *left, const void *right)
 
 static void begin_state(struct grammar *grammar)
 {
-    grammar->growing.work_count = grammar->growing.seen_count = 0;
-    grammar->growing.accepts = false;
-    grammar->growing.round++;
+    grammar->machine.growing.work_count = grammar->machine.growing.seen_count = 0;
+    grammar->machine.growing.accepts = false;
+    grammar->machine.growing.round++;
 }
 
 /* The state of the positions in `work`. Its key ends with whether it accepts. */
@@ -354,35 +355,37 @@ static uint32_t end_state(struct grammar *grammar)
     size_t bytes, state_bytes;
 
     follow(grammar);
-    if (!grammar->failed && grammar->growing.work_count == 0 && !grammar->growing.accepts)
+    if (!grammar->machine.failed && grammar->machine.growing.work_count == 0 && !grammar->machine.growing.accepts)
         return GRAMMAR_DEAD;
-    qsort(grammar->growing.work, grammar->growing.work_count, sizeof *grammar->growing.work, by_position);
-    if (grammar->failed || !make_room(grammar))
+    qsort(grammar->machine.growing.work, grammar->machine.growing.work_count, sizeof *grammar->machine.growing.work,
+          by_position);
+    if (grammar->machine.failed || !make_room(grammar))
         return GRAMMAR_DEAD;
-    grammar->growing.work[grammar->growing.work_count] = (machine_position){ grammar->growing.accepts, UINT32_MAX };
-    bytes = (grammar->growing.work_count + 1) * sizeof *grammar->growing.work;
-    HASH_FIND(hh, grammar->state_table, grammar->growing.work, bytes, state);
+    grammar->machine.growing.work[grammar->machine.growing.work_count] =
+        (machine_position){ grammar->machine.growing.accepts, UINT32_MAX };
+    bytes = (grammar->machine.growing.work_count + 1) * sizeof *grammar->machine.growing.work;
+    HASH_FIND(hh, grammar->machine.state_table, grammar->machine.growing.work, bytes, state);
     if (state != NULL)
         return state->index;
     state_bytes = sizeof *state + grammar->program.class_count * sizeof *state->next;
-    state = grammar->state_count < MAX_STATES && grammar_take(grammar, state_bytes + bytes) &&
-                    LIST_GROW(grammar->states, grammar->state_count)
+    state = grammar->machine.state_count < MAX_STATES && grammar_take(grammar, state_bytes + bytes) &&
+                    LIST_GROW(grammar->machine.states, grammar->machine.state_count)
                 ? calloc(1, state_bytes)
                 : NULL;
     if (state != NULL)
         state->positions = malloc(bytes);
     if (state == NULL || state->positions == NULL) {
         free(state);
-        grammar->failed = true;
+        grammar->machine.failed = true;
         return GRAMMAR_DEAD;
     }
-    memcpy(state->positions, grammar->growing.work, bytes);
-    state->count = grammar->growing.work_count;
-    state->accepts = grammar->growing.accepts;
-    state->index = grammar->state_count;
-    HASH_ADD_KEYPTR(hh, grammar->state_table, state->positions, bytes, state);
-    grammar->states[grammar->state_count] = state;
-    return grammar->state_count++;
+    memcpy(state->positions, grammar->machine.growing.work, bytes);
+    state->count = grammar->machine.growing.work_count;
+    state->accepts = grammar->machine.growing.accepts;
+    state->index = grammar->machine.state_count;
+    HASH_ADD_KEYPTR(hh, grammar->machine.state_table, state->positions, bytes, state);
+    grammar->machine.states[grammar->machine.state_count] = state;
+    return grammar->machine.state_count++;
 }
 
 /* Makes the program of a rule, and of those that it refers to unless they have one. */
@@ -413,8 +416,8 @@ static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
 {
     uint32_t start = GRAMMAR_DEAD;
 
-    grammar->no_memory |= !LIST_GROW(grammar->frames, 0);
-    grammar->frame_count = 1; /* there is no frame 0 */
+    grammar->no_memory |= !LIST_GROW(grammar->machine.frames, 0);
+    grammar->machine.frame_count = 1; /* there is no frame 0 */
     if (grammar_has_ended(grammar, why))
         return false;
     if (grammar->rule_count == 0) {
@@ -427,7 +430,7 @@ static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
     begin_state(grammar);
     add_work(grammar, (machine_position){ grammar->rules[rule], 0 });
     start = end_state(grammar);
-    if (grammar->failed)
+    if (grammar->machine.failed)
         grammar_stop(grammar, "more than 65,536 positions of its first state");
     if (grammar_has_ended(grammar, why))
         return false;
@@ -555,7 +558,7 @@ struct grammar *grammar_part(struct grammar *grammar, grammar_node which)
         part->rules[part->rule_count] = which;
         compile_rule(part, part->rule_count++);
         part->is_empty = !start_machine(part, part->rule_count - 1, why);
-        good = !grammar_has_ended(part, NULL) && !part->failed;
+        good = !grammar_has_ended(part, NULL) && !part->machine.failed;
     }
     free(found);
     if (!good)
@@ -565,7 +568,7 @@ struct grammar *grammar_part(struct grammar *grammar, grammar_node which)
 
 uint32_t grammar_work(const struct grammar *grammar)
 {
-    return grammar->work_done;
+    return grammar->machine.work_done;
 }
 
 uint8_t grammar_class(const struct grammar *grammar, uint8_t byte)
@@ -577,7 +580,7 @@ uint32_t grammar_start(const struct grammar *grammar)
 {
     if (grammar->is_empty)
         return GRAMMAR_DEAD;
-    INLAY_CHECK(grammar->state_count > 0);
+    INLAY_CHECK(grammar->machine.state_count > 0);
     return 0;
 }
 
@@ -586,9 +589,9 @@ uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte)
     machine_state *state;
     uint32_t low = 0, high = UINT8_MAX, next; /* from low to high: bytes that the same positions take */
 
-    if (index == GRAMMAR_DEAD || grammar->failed)
+    if (index == GRAMMAR_DEAD || grammar->machine.failed)
         return GRAMMAR_DEAD;
-    state = grammar->states[index];
+    state = grammar->machine.states[index];
     next = state->next[grammar->program.class_of[byte]];
     if (next != 0)
         return next == GRAMMAR_DEAD ? GRAMMAR_DEAD : next - 1;
@@ -605,36 +608,36 @@ uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte)
             add_work(grammar, (machine_position){ one->next, state->positions[i].frame });
     }
     next = end_state(grammar);
-    for (uint32_t same = grammar->program.class_of[low]; same <= grammar->program.class_of[high] && !grammar->failed;
-         same++)
+    for (uint32_t same = grammar->program.class_of[low];
+         same <= grammar->program.class_of[high] && !grammar->machine.failed; same++)
         state->next[same] = next == GRAMMAR_DEAD ? GRAMMAR_DEAD : next + 1;
     return next;
 }
 
 bool grammar_accepts(const struct grammar *grammar, uint32_t state)
 {
-    return state != GRAMMAR_DEAD && grammar->states[state]->accepts;
+    return state != GRAMMAR_DEAD && grammar->machine.states[state]->accepts;
 }
 
 bool grammar_failed(const struct grammar *grammar)
 {
-    return grammar->failed;
+    return grammar->machine.failed;
 }
 
 void *grammar_user(const struct grammar *grammar, uint32_t state)
 {
-    return grammar->states[state]->user;
+    return grammar->machine.states[state]->user;
 }
 
 void grammar_set_user(struct grammar *grammar, uint32_t state, void *user)
 {
-    if (grammar->user_count == MAX_USERS) {
-        for (uint32_t i = 0; i < grammar->state_count; i++) {
-            free(grammar->states[i]->user);
-            grammar->states[i]->user = NULL;
+    if (grammar->machine.user_count == MAX_USERS) {
+        for (uint32_t i = 0; i < grammar->machine.state_count; i++) {
+            free(grammar->machine.states[i]->user);
+            grammar->machine.states[i]->user = NULL;
         }
-        grammar->user_count = 0;
+        grammar->machine.user_count = 0;
     }
-    grammar->states[state]->user = user;
-    grammar->user_count++;
+    grammar->machine.states[state]->user = user;
+    grammar->machine.user_count++;
 }

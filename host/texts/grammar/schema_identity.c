@@ -2,6 +2,7 @@
  * the base of the references within (JSON Schema 2020-12, section 8.2; draft 7 has "#name" as $id). Nothing is fetched:
  * what no schema of the document is called refers to nothing. */
 #include "texts/grammar/schema_internal.h"
+#include "base/among.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,35 +172,16 @@ static bool count_dynamic(const identity_walk *self, const json_t *schema)
 static bool walk_keyword(const identity_walk *self, const char *keyword, json_t *value, const char *base,
                          uint32_t depth)
 {
-    static const char *const maps[] = { "properties",  "patternProperties", "$defs",
-                                        "definitions", "dependentSchemas",  "dependencies" };
-    static const char *const others[] = { "allOf",
-                                          "anyOf",
-                                          "oneOf",
-                                          "prefixItems",
-                                          "items",
-                                          "additionalItems",
-                                          "contains",
-                                          "not",
-                                          "if",
-                                          "then",
-                                          "else",
-                                          "additionalProperties",
-                                          "propertyNames",
-                                          "unevaluatedItems",
-                                          "unevaluatedProperties" };
     const char *name;
     json_t *one;
     size_t i;
 
-    for (i = 0; i < sizeof maps / sizeof *maps; i++)
-        if (strcmp(keyword, maps[i]) == 0)
-            json_object_foreach(value, name, one)
-                if (!walk(self, one, base, depth + 1))
-                    return false;
-    for (i = 0; i < sizeof others / sizeof *others && strcmp(keyword, others[i]) != 0; i++)
-        ;
-    if (i == sizeof others / sizeof *others)
+    if (is_among(keyword, "properties patternProperties $defs definitions dependentSchemas dependencies"))
+        json_object_foreach(value, name, one)
+            if (!walk(self, one, base, depth + 1))
+                return false;
+    if (!is_among(keyword, "allOf anyOf oneOf prefixItems items additionalItems contains not if then else "
+                           "additionalProperties propertyNames unevaluatedItems unevaluatedProperties"))
         return true;
     json_array_foreach(value, i, one)
         if (!walk(self, one, base, depth + 1))

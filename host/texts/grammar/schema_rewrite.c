@@ -1,6 +1,7 @@
 /* Keywords that other keywords express: not, oneOf, if and dependencies become alternatives. Alternatives that cannot
  * be expressed are left out: then some valid texts are not generated, but no invalid ones. */
 #include "texts/grammar/schema_internal.h"
+#include "base/among.h"
 #include "base/memory.h"
 #include <string.h>
 
@@ -317,12 +318,8 @@ static bool has_no_cover(const json_t *format)
 /* Keywords whose negation is not supported. */
 static bool has_no_negation(const char *keyword, const json_t *value)
 {
-    static const char *const keywords[] = { "$recursiveRef", "unevaluatedItems", "unevaluatedProperties" };
-
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (strcmp(keyword, keywords[i]) == 0)
-            return true;
-    return (strcmp(keyword, "format") == 0 && has_no_cover(value)) ||
+    return is_among(keyword, "$recursiveRef unevaluatedItems unevaluatedProperties") ||
+           (strcmp(keyword, "format") == 0 && has_no_cover(value)) ||
            (strcmp(keyword, "uniqueItems") == 0 && json_is_true(value));
 }
 

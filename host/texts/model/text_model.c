@@ -1,5 +1,6 @@
 #include "texts/model/text_model.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "texts/chat/tool_form.h"
 #include "texts/draft/onnx_file.h"
 #include <jansson.h>
@@ -321,12 +322,11 @@ bool text_model_lacks_tokenizer(const text_source *source)
 void text_model_explain(const text_source *source, char *out, size_t bytes)
 {
     char path[PATH_MAX];
-    const char *file = source->path, *slash = strrchr(file, '/'), *kind;
+    const char *file = path_name(source->path), *kind;
     text_model text;
     inlay_io_info input;
     bool unknown;
 
-    file = slash != NULL ? slash + 1 : file;
     if (source->session == NULL) {
         (void)snprintf(out, bytes, "not a model for texts: it is an ensemble");
         return;

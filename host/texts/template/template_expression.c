@@ -418,32 +418,30 @@ static struct node *read_not(struct parser *parser)
     return made != NULL && made->left != NULL ? made : NULL;
 }
 
-static struct node *read_both(struct parser *parser)
+/* Operands that `read` reads, between words that make nodes of `kind`. */
+static struct node *read_joined(struct parser *parser, struct node *(*read)(struct parser *), const char *word,
+                                node_kind kind)
 {
-    struct node *left = read_not(parser);
+    struct node *left = read(parser);
 
-    while (left != NULL && parser_take_name(parser, "and")) {
-        struct node *made = binary(parser, SIGN_ADD, left, read_not(parser));
+    while (left != NULL && parser_take_name(parser, word)) {
+        struct node *made = binary(parser, SIGN_ADD, left, read(parser));
 
         if (made != NULL)
-            made->kind = NODE_AND;
+            made->kind = kind;
         left = made;
     }
     return left;
 }
 
+static struct node *read_both(struct parser *parser)
+{
+    return read_joined(parser, read_not, "and", NODE_AND);
+}
+
 struct node *expression_read_either(struct parser *parser)
 {
-    struct node *left = read_both(parser);
-
-    while (left != NULL && parser_take_name(parser, "or")) {
-        struct node *made = binary(parser, SIGN_ADD, left, read_both(parser));
-
-        if (made != NULL)
-            made->kind = NODE_OR;
-        left = made;
-    }
-    return left;
+    return read_joined(parser, read_both, "or", NODE_OR);
 }
 
 struct node *expression_read(struct parser *parser)

@@ -79,11 +79,11 @@ static size_t repeated(const int64_t *seen, size_t first, size_t end, size_t cou
 /* Whether the token ends a repetition. */
 static bool breaks(const struct sampler *sampler, int64_t token)
 {
-    const uint64_t *wanted = sampler->dry_breakers.bits, *has;
+    const uint64_t *wanted = sampler->dry.breakers.bits, *has;
 
-    if (token < 0 || (size_t)token >= sampler->character_count)
+    if (token < 0 || (size_t)token >= sampler->dry.character_count)
         return false;
-    has = sampler->characters[token].bits;
+    has = sampler->dry.characters[token].bits;
     return ((has[0] & wanted[0]) | (has[1] & wanted[1])) != 0;
 }
 
@@ -92,12 +92,12 @@ static bool breaks(const struct sampler *sampler, int64_t token)
 static void apply_dry(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen,
                       size_t seen_count)
 {
-    const size_t last = sampler->dry_last_n > 0    ? (size_t)sampler->dry_last_n
-                        : sampler->dry_last_n == 0 ? seen_count
+    const size_t last = sampler->dry.last_n > 0    ? (size_t)sampler->dry.last_n
+                        : sampler->dry.last_n == 0 ? seen_count
                                                    : 0;
-    const size_t first = last < seen_count ? seen_count - last : 0, allowed = sampler->dry_allowed;
+    const size_t first = last < seen_count ? seen_count - last : 0, allowed = sampler->dry.allowed;
     /* Longer repetitions have no other effect: the power is as large as a float may be. */
-    const double exponents = sampler->dry_base > 1.000001F ? 88.7228391 / log((double)sampler->dry_base) : 0;
+    const double exponents = sampler->dry.base > 1.000001F ? 88.7228391 / log((double)sampler->dry.base) : 0;
     size_t unbroken = 0, most;
 
     while (unbroken < seen_count - first && !breaks(sampler, seen[seen_count - 1 - unbroken]))
@@ -119,7 +119,7 @@ static void apply_dry(const struct sampler *sampler, float *logits, size_t count
         if (seen[i] >= 0 && (size_t)seen[i] < count && sampler->marks[seen[i]] != 0) {
             sampler->marks[seen[i]] = 0;
             logits[seen[i]] -=
-                sampler->dry_multiplier * powf(sampler->dry_base, (float)(sampler->room[seen[i]].token - allowed));
+                sampler->dry.multiplier * powf(sampler->dry.base, (float)(sampler->room[seen[i]].token - allowed));
         }
 }
 
@@ -205,7 +205,7 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
     if (!make_room(sampler, count))
         return -1;
     apply_penalties(sampler, logits, count, seen, seen_count);
-    if (sampler->dry_multiplier != 0 && sampler->dry_base >= 1)
+    if (sampler->dry.multiplier != 0 && sampler->dry.base >= 1)
         apply_dry(sampler, logits, count, seen, seen_count);
     for (size_t i = 0; i < sampler->bias_count; i++)
         if (sampler->bias[i].token >= 0 && (size_t)sampler->bias[i].token < count)

@@ -39,15 +39,16 @@ struct sampler {
     float typical_p;       /* samples from a set of this probability, of information nearest to the mean */
     float xtc_probability; /* the chance to drop all tokens of at least xtc_threshold but the least probable */
     float xtc_threshold;
-    /* DRY: the logit of a token that would repeat n >= dry_allowed tokens and itself after them is less by
-     * dry_multiplier * dry_base^(n - dry_allowed). What is repeated has no token with a character of
-     * dry_breakers. 0: off. */
-    float dry_multiplier, dry_base;
-    uint32_t dry_allowed;
-    int64_t dry_last_n; /* the repetition is found in this number of last tokens; 0: all; -1: none */
-    ascii_set dry_breakers;
-    const ascii_set *characters; /* [character_count] of each token; borrowed; NULL: there are no breakers */
-    size_t character_count;
+    /* DRY: the logit of a token that would repeat n >= allowed tokens and itself after them is less by
+     * multiplier * base^(n - allowed). What is repeated has no token with a character of breakers. */
+    struct {
+        float multiplier, base; /* multiplier 0: off */
+        uint32_t allowed;
+        int64_t last_n; /* the repetition is found in this number of last tokens; 0: all; -1: none */
+        ascii_set breakers;
+        const ascii_set *characters; /* [character_count] of each token; borrowed; NULL: there are no breakers */
+        size_t character_count;
+    } dry;
     int64_t last_n;                /* penalties concern this number of last tokens; 0: all; -1: none */
     uint32_t top_k;                /* samples from this number of most probable tokens; 0: all */
     uint64_t state;                /* the seed; advances with each sampled token */

@@ -1,7 +1,7 @@
 #include "base/output.h"
+#include "base/path.h"
 #include "bundle/maker.h"
 #include "inlay/check.h"
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static inlay_status write_sources(struct maker *maker, bool first, bool prepares
         (void)fclose(data);
         goto done;
     }
-    maker->job->data_bytes = maker->facts.packs_bytes + (uint64_t)ftell(data);
+    maker->job->made.data_bytes = maker->facts.packs_bytes + (uint64_t)ftell(data);
     INLAY_TRY(maker_close_file(maker, file, "model.c"));
     INLAY_TRY(maker_close_file(maker, data, "data.bin"));
     INLAY_TRY(maker_write_file(maker, "main.c", &file));
@@ -267,7 +267,7 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
         status = maker_publish_wasm(job, &arena, diag);
         goto done;
     }
-    INLAY_TRY(output_move_file(&made, job->output, job->made, diag));
+    INLAY_TRY(output_move_file(&made, job->output, job->made.file, diag));
     if (job->kind != BUNDLE_PROGRAM)
         INLAY_TRY(output_move_file(&header, path, from, diag));
     status = output_commit(&made, job->kind != BUNDLE_PROGRAM ? &header : NULL, diag);
@@ -324,8 +324,7 @@ done:
 /* libmodel.a -> model; "model" if memory is exhausted. */
 static const char *default_name(struct maker *maker)
 {
-    const char *slash = strrchr(maker->job->output, '/'), *base = slash != NULL ? slash + 1 : maker->job->output;
-    const char *name, *dot = strrchr(base, '.');
+    const char *base = path_name(maker->job->output), *name, *dot = strrchr(base, '.');
 
     if (maker->job->kind == BUNDLE_LIBRARY && strncmp(base, "lib", 3) == 0 && base[3] != '\0' && base[3] != '.')
         base += 3;
@@ -340,7 +339,7 @@ static inlay_status measure_arena(struct maker *maker)
     const uint32_t count = maker_level_count(maker);
     inlay_status status;
 
-    if (maker->job->pack_count == 0)
+    if (maker->job->made.pack_count == 0)
         return INLAY_OK;
     INLAY_TRY(build(maker, false, true, maker_path(maker, maker->job->dir, "measured")));
     for (uint32_t level = 0; level < count;) {
@@ -430,9 +429,9 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
 
     INLAY_TRY(check_job(&maker));
     (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
-    job->pack_count = job->start_count = 0;
-    job->memory_bytes = 0;
-    job->prepared = job->declined = false;
+    job->made.pack_count = job->made.start_count = 0;
+    job->made.memory_bytes = 0;
+    job->made.prepared = job->made.declined = false;
     if (!bundle_name(collection, job->name != NULL ? job->name : default_name(&maker), &maker.names))
         return no_memory(diag, "to write the bundle");
     INLAY_TRY(maker_find_needs(&maker));
@@ -447,32 +446,32 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
             INLAY_TRY(build_again(&maker, maker_path(&maker, job->dir, "first")));
         level += !again;
     }
-    if (job->prepared)
+    if (job->made.prepared)
         INLAY_TRY(maker_read_reports(&maker, maker_level_count(&maker)));
     else
         maker_keep_untested(&maker, NULL, 0);
-    if (job->prepared && job->accept != NULL && !job->accept(job->user)) {
-        job->declined = true;
+    if (job->made.prepared && job->accept != NULL && !job->accept(job->user)) {
+        job->made.declined = true;
         return inlay_fail(diag, INLAY_UNSUPPORTED, "weights of %llu bytes in memory were declined",
-                          (unsigned long long)job->memory_bytes);
+                          (unsigned long long)job->made.memory_bytes);
     }
     INLAY_TRY(report_progress(&maker, 0.7, "linking"));
     INLAY_TRY(measure_arena(&maker));
-    job->tried = maker_path(&maker, job->dir, maker_is_wasm(&maker) ? "whole.wasm" : "whole");
-    INLAY_TRY(build(&maker, false, false, job->tried));
-    job->made = job->tried;
+    job->made.tried = maker_path(&maker, job->dir, maker_is_wasm(&maker) ? "whole.wasm" : "whole");
+    INLAY_TRY(build(&maker, false, false, job->made.tried));
+    job->made.file = job->made.tried;
     if (job->kind != BUNDLE_PROGRAM) {
-        job->made = maker_path(&maker, job->dir, "made");
+        job->made.file = maker_path(&maker, job->dir, "made");
         INLAY_TRY(write_header(&maker));
     }
     if (maker_is_wasm(&maker))
         INLAY_TRY(maker_write_beside(&maker));
     if (job->kind == BUNDLE_LIBRARY)
-        INLAY_TRY(link_library(&maker, job->made));
+        INLAY_TRY(link_library(&maker, job->made.file));
     if (job->kind == BUNDLE_OBJECT)
-        INLAY_TRY(link_object(&maker, job->made));
-    job->arena_bytes = maker.facts.arena_bytes;
-    job->file_bytes = stat(job->made, &st) == 0 ? (uint64_t)st.st_size : 0;
+        INLAY_TRY(link_object(&maker, job->made.file));
+    job->made.arena_bytes = maker.facts.arena_bytes;
+    job->made.file_bytes = stat(job->made.file, &st) == 0 ? (uint64_t)st.st_size : 0;
 done:
     return status;
 }
@@ -489,7 +488,7 @@ inlay_status bundle_run_result(const bundle_job *job, char *const *inputs, uint3
         return inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d inputs", MAX_ARGS);
     (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
     used = maker_emulator(&maker, true, argv);
-    (void)snprintf(path, sizeof path, "%s%s", strchr(job->tried, '/') == NULL ? "./" : "", job->tried);
+    (void)snprintf(path, sizeof path, "%s%s", strchr(job->made.tried, '/') == NULL ? "./" : "", job->made.tried);
     argv[used++] = path;
     argv[used++] = (char *)"-o";
     argv[used++] = (char *)(uintptr_t)dir;

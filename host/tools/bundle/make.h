@@ -6,6 +6,22 @@
 
 typedef enum bundle_kind { BUNDLE_PROGRAM, BUNDLE_LIBRARY, BUNDLE_OBJECT } bundle_kind;
 
+/* What bundle_make() tells of the file that it made. */
+typedef struct bundle_made {
+    uint64_t file_bytes, data_bytes, code_bytes, arena_bytes;
+    uint64_t constant_bytes; /* of the model's constants */
+    /* Bytes of the weights that a run reads, packed or as stored, at the level that needs most; 0: unknown. */
+    uint64_t memory_bytes;
+    bool declined;
+    uint32_t pack_count;  /* in the program ... */
+    uint32_t start_count; /* ... and packed when it starts */
+    bool prepared;        /* first runs were possible: starts find their packed weights */
+    const char *file;     /* the resulting file, in dir */
+    const char *tried;    /* the program to test: one with the same contents as `file` */
+    char node[128];       /* INLAY_UNSUPPORTED: the node that its provider cannot run, or "" ... */
+    char op[64];          /* ... and its operator */
+} bundle_made;
+
 typedef struct bundle_job {
     const char *output;
     const char *name;      /* prefix of the functions; NULL: from the output's name */
@@ -24,19 +40,7 @@ typedef struct bundle_job {
      * INLAY_UNSUPPORTED. */
     bool (*accept)(void *user);
     void *user; /* argument of progress() and accept() */
-    /* Out */
-    uint64_t file_bytes, data_bytes, code_bytes, arena_bytes;
-    uint64_t constant_bytes; /* of the model's constants */
-    /* Bytes of the weights that a run reads, packed or as stored, at the level that needs most; 0: unknown. */
-    uint64_t memory_bytes;
-    bool declined;
-    uint32_t pack_count;  /* in the program ... */
-    uint32_t start_count; /* ... and packed when it starts */
-    bool prepared;        /* first runs were possible: starts find their packed weights */
-    const char *made;     /* the resulting file, in dir */
-    const char *tried;    /* the program to test: one with the same contents as `made` */
-    char node[128];       /* INLAY_UNSUPPORTED: the node that its provider cannot run, or "" ... */
-    char op[64];          /* ... and its operator */
+    bundle_made made;
 } bundle_job;
 
 /* The target of this program. */

@@ -25,18 +25,19 @@ static void find_node(struct maker *maker, const char *reason)
 {
     const char *begin = strstr(reason, "node '"), *end = begin != NULL ? strchr(begin + 6, '\'') : NULL;
 
-    if (maker->job->node[0] == '\0' && end != NULL)
-        (void)snprintf(maker->job->node, sizeof maker->job->node, "%.*s", (int)(end - begin - 6), begin + 6);
-    maker->job->op[0] = '\0';
+    if (maker->job->made.node[0] == '\0' && end != NULL)
+        (void)snprintf(maker->job->made.node, sizeof maker->job->made.node, "%.*s", (int)(end - begin - 6), begin + 6);
+    maker->job->made.op[0] = '\0';
     for (uint32_t part = 0; part < maker->collection->part_count; part++) {
         const struct graph *graph = maker->collection->parts[part].program->graph;
 
         for (uint32_t node = 0; node < graph->node_count; node++)
-            if (strcmp(graph->nodes[node]->info.name.data, maker->job->node) == 0)
-                (void)snprintf(maker->job->op, sizeof maker->job->op, "%s", graph->nodes[node]->info.op_type.data);
+            if (strcmp(graph->nodes[node]->info.name.data, maker->job->made.node) == 0)
+                (void)snprintf(maker->job->made.op, sizeof maker->job->made.op, "%s",
+                               graph->nodes[node]->info.op_type.data);
     }
-    if (maker->job->op[0] == '\0')
-        maker->job->node[0] = '\0';
+    if (maker->job->made.op[0] == '\0')
+        maker->job->made.node[0] = '\0';
 }
 
 /* Reads what the program printed when a provider could not compile a region: the node, then the reason. */
@@ -45,11 +46,11 @@ static inlay_status read_refusal(struct maker *maker)
     FILE *file = fopen(maker->log, "r");
     char reason[400] = "";
 
-    if (file != NULL && fgets(maker->job->node, sizeof maker->job->node, file) != NULL)
+    if (file != NULL && fgets(maker->job->made.node, sizeof maker->job->made.node, file) != NULL)
         (void)!fgets(reason, sizeof reason, file);
     if (file != NULL)
         (void)fclose(file);
-    maker->job->node[strcspn(maker->job->node, "\n")] = '\0';
+    maker->job->made.node[strcspn(maker->job->made.node, "\n")] = '\0';
     reason[strcspn(reason, "\n")] = '\0';
     find_node(maker, reason);
     return inlay_fail(maker->diag, INLAY_UNSUPPORTED, "%s", reason);
@@ -118,7 +119,7 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     (void)setenv("INLAY_ISA", kind->isa, 1);
     code = maker_run(argv, maker->log);
     (void)(before != NULL ? setenv("INLAY_ISA", before, 1) : unsetenv("INLAY_ISA"));
-    maker->job->node[0] = '\0';
+    maker->job->made.node[0] = '\0';
     if (code == 3)
         return read_refusal(maker);
     if (code == MISSED)
@@ -132,6 +133,6 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     }
     if (code != 0)
         return maker_failed(maker, "the first run of the bundle", argv[0], code);
-    maker->job->prepared = true;
+    maker->job->made.prepared = true;
     return INLAY_OK;
 }

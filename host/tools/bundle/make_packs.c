@@ -218,8 +218,8 @@ static int by_growth(const void *left, const void *right)
 
 static void choose_sources(const struct maker *maker, struct choice *choice)
 {
-    const double limit = maker->job->size * (double)maker->job->constant_bytes;
-    double total = (double)maker->job->constant_bytes;
+    const double limit = maker->job->size * (double)maker->job->made.constant_bytes;
+    double total = (double)maker->job->made.constant_bytes;
     bool all_known = true;
 
     qsort(choice->sources, choice->source_count, sizeof *choice->sources, by_growth);
@@ -276,7 +276,7 @@ static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
         }
         maker->facts.packs[maker->facts.pack_count++] = pack->entry;
         if (pack->entry.bytes > FACT_BYTES)
-            ++*(pack->entry.kept ? &maker->job->pack_count : &maker->job->start_count);
+            ++*(pack->entry.kept ? &maker->job->made.pack_count : &maker->job->made.start_count);
     }
     maker->facts.packs_bytes = at;
     return maker->facts.packs != NULL;
@@ -317,7 +317,7 @@ done:
 
 static bool count_memory(struct maker *maker, const pack_report *report)
 {
-    uint64_t bytes = maker->job->constant_bytes, head[4];
+    uint64_t bytes = maker->job->made.constant_bytes, head[4];
     const unsigned char *at = report->packs;
     bool good = find_unread(maker, report->fates);
 
@@ -336,7 +336,7 @@ static bool count_memory(struct maker *maker, const pack_report *report)
         good = (uint64_t)(report->end - at) >= head[3];
         bytes += head[3];
     }
-    maker->job->memory_bytes = bytes > maker->job->memory_bytes ? bytes : maker->job->memory_bytes;
+    maker->job->made.memory_bytes = bytes > maker->job->made.memory_bytes ? bytes : maker->job->made.memory_bytes;
     return good;
 }
 
@@ -398,7 +398,8 @@ inlay_status maker_read_reports(struct maker *maker, uint32_t count)
 
     count = read_reports(maker, count, list, levels);
     good = count > 0;
-    maker->job->constant_bytes = maker->job->data_bytes; /* the first program has all constants and no packs */
+    maker->job->made.constant_bytes =
+        maker->job->made.data_bytes; /* the first program has all constants and no packs */
     for (uint32_t i = 0; good && i < count; i++)
         good = count_memory(maker, &list[i]);
     if (good && maker->native)

@@ -14,12 +14,12 @@ enum { GAP = 64 }; /* zero bytes after the constants, and after the packed weigh
 
 uint64_t maker_weights_bytes(const struct maker *maker)
 {
-    return maker->job->data_bytes + 2 * (uint64_t)GAP;
+    return maker->job->made.data_bytes + 2 * (uint64_t)GAP;
 }
 
 inlay_status maker_write_wasm_data(struct maker *maker, bool separate)
 {
-    const uint64_t bytes[] = { maker->job->data_bytes - maker->facts.packs_bytes, maker->facts.packs_bytes };
+    const uint64_t bytes[] = { maker->job->made.data_bytes - maker->facts.packs_bytes, maker->facts.packs_bytes };
     static const char *const parts[] = { "data", "packs" };
     inlay_status status;
     FILE *file;
@@ -143,7 +143,7 @@ inlay_status maker_publish_wasm(const bundle_job *job, struct arena *arena, inla
         return no_memory(diag, "to write the bundle");
     INLAY_TRY(output_move_file(&types, types_path, from[0], diag));
     INLAY_TRY(output_move_file(&wrapper, wrapper_path, from[1], diag));
-    INLAY_TRY(output_move_file(&module, job->output, job->made, diag));
+    INLAY_TRY(output_move_file(&module, job->output, job->made.file, diag));
     if (job->separate_weights)
         INLAY_TRY(output_move_file(&weights, weights_path, from[2], diag));
     INLAY_TRY(output_commit(&wrapper, &types, diag));

@@ -285,6 +285,29 @@ char *case_text(const op_case *entry, char *text, size_t bytes)
     return text;
 }
 
+void case_fail(case_failures *failures, const op_case *entry, const char *expected, const char *fix, const char *format,
+               ...)
+{
+    char text[256], got[600];
+    va_list args;
+
+    if (failures->count++ >= failures->most)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(got, sizeof got, format, args);
+    va_end(args);
+    check_fail(failures->check, failures->group, case_text(entry, text, sizeof text), expected, fix, "%s", got);
+}
+
+bool case_fail_others(const case_failures *failures, const char *subject)
+{
+    if (failures->count <= failures->most)
+        return false;
+    check_fail(failures->check, failures->group, subject, "no failure", "see the lines above", "%u further failures",
+               failures->count - failures->most);
+    return true;
+}
+
 inlay_status case_import(const op_case *entry, graph_model *model)
 {
     graph_opset *list = arena_array(&model->arena, model->opset_count + (size_t)1, sizeof *list);

@@ -72,6 +72,18 @@ op_case case_with_constant(const op_case *from, uint32_t input);
  * short lists, (large) and other words the magnitude of random elements, (input 0) the value of another input. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
+/* Failures of the cases of one group of checks, of which the first `most` are reported. */
+typedef struct case_failures {
+    struct check *check;
+    const char *group;
+    uint32_t most, count;
+} case_failures;
+INLAY_PRINTF(5, 6)
+void case_fail(case_failures *failures, const op_case *entry, const char *expected, const char *fix, const char *format,
+               ...);
+/* Reports the number of the others, if there are any; otherwise returns false. */
+bool case_fail_others(const case_failures *failures, const char *subject);
+
 typedef struct case_instance {
     graph_model *model;
     inlay_graph snapshot;

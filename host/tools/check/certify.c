@@ -48,19 +48,19 @@ static void begin(struct check *check, const loaded_provider *provider, const st
          json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:s, s:b}", "begin", provider->name, "domain", entry->domain,
                    "operator", entry->op_type, "group", group, "example", case_text(entry, text, sizeof text), "cut",
                    (int)traits.is_cut, "traits", pack_traits(&traits), "exact", is_exact ? exact : "", "of_model",
-                   strcmp(check->args->group, "models") == 0));
+                   strcmp(check->args->child.group, "models") == 0));
 }
 
 void certify_begin(struct check *check, const loaded_provider *provider, const case_instance *built,
                    const op_case *entry, bool not_finite)
 {
-    if (check->args->certify)
+    if (check->args->child.certify)
         begin(check, provider, built->model->main, built->node, entry, not_finite, "");
 }
 
 void certify_end(struct check *check, bool agreed, double error)
 {
-    if (check->args->certify)
+    if (check->args->child.certify)
         send(check, json_pack("{s:b, s:f}", "end", (int)agreed, "error", isfinite(error) ? error : 0.0));
 }
 
@@ -70,7 +70,7 @@ void certify_group(struct check *check, const loaded_provider *provider, const s
     const struct graph *graph = group->built->model->main;
     char text[256];
 
-    if (!check->args->certify)
+    if (!check->args->child.certify)
         return;
     begin(check, provider, graph, node, entry, false,
           certificate_group_text(graph, group->nodes, group->node_count, text, sizeof text));

@@ -1,5 +1,6 @@
 /* Collects the records of cases, infers where results differ, and writes the certificate. */
 #include "base/json_text.h"
+#include "base/among.h"
 #include "base/memory.h"
 #include "base/output.h"
 #include "check/certify.h"
@@ -194,17 +195,13 @@ void certify_note_group(certify_records *records, const char *group)
 void certify_note_failure(certify_records *records, const char *group, bool crashed)
 {
     /* What these check does not change results, or they record their cases. */
-    static const char *const apart[] = { "file",     "open",    "offers", "infer", "examples", "results",
-                                         "random",   "models",  "values", "cost",  "coverage", "heap",
-                                         "declined", "process", "leaks",  "rules", "with",     "budget" };
-    bool is_apart = false;
+    const bool is_apart = is_among(group, "file open offers infer examples results random models values cost coverage "
+                                          "heap declined process leaks rules with budget");
 
     if (crashed && records->pending != NULL) {
         records->pending = NULL;
         return;
     }
-    for (size_t i = 0; i < sizeof apart / sizeof apart[0]; i++)
-        is_apart = is_apart || strcmp(apart[i], group) == 0;
     if (strcmp(group, "regions") == 0 || strcmp(group, "patterns") == 0)
         records->no_merging = true;
     else if ((crashed || !is_apart) && records->failed == NULL)

@@ -22,6 +22,15 @@ enum { CHECK_OPTIONS = 16, CHECK_MODELS = 128 };
 
 struct graph_model;
 
+/* What the process that runs one group of checks is told. */
+typedef struct check_child_args {
+    const char *work; /* a private folder: "cwd" in it is the working directory, "blobs" the engine cache; or NULL */
+    const char *group;
+    uint32_t from; /* the first unit to check; the units before it are done or crashed */
+    bool certify;  /* record the cases, for a certificate: see certify.h */
+    bool again;    /* the second process that the group asked for: check_progress.again */
+} check_child_args;
+
 /* The options of the command line. */
 typedef struct check_args {
     const char *file;        /* the plugin */
@@ -48,12 +57,7 @@ typedef struct check_args {
     bool no_timing; /* skip the checks that measure time */
     bool isolate;   /* the plugin runs in a separate process, as with option isolate; only the groups that call it */
     bool foreign;   /* the provider runs a library with another interface, so its heap use in execute is a warning */
-    /* In the child only: */
-    const char *work; /* a private folder: "cwd" in it is the working directory, "blobs" the engine cache; or NULL */
-    const char *group;
-    uint32_t from; /* the first unit to check; the units before it are done or crashed */
-    bool certify;  /* record the cases, for a certificate: see certify.h */
-    bool again;    /* the second process that the group asked for: check_progress.again */
+    check_child_args child;
 } check_args;
 
 /* "NAME=VALUE" of an entry of check_args.options; NULL: it is for another provider. */

@@ -70,7 +70,7 @@ bool check_unit(struct check *check, const char *format, ...)
     va_list args;
 
     INLAY_CHECK(check->unit != CHECK_NO_UNIT);
-    if (check->unit++ < check->args->from)
+    if (check->unit++ < check->args->child.from)
         return false;
     check->progress->unit = check->unit - 1;
     check->compiles.in_unit = 0;
@@ -169,9 +169,9 @@ static void enter_work_folder(const check_args *args)
 {
     char path[4200], left[8];
 
-    if (args->work == NULL)
+    if (args->child.work == NULL)
         return;
-    (void)snprintf(path, sizeof path, "%s/cwd", args->work);
+    (void)snprintf(path, sizeof path, "%s/cwd", args->child.work);
     if (chdir(path) == 0)
         /* discards the files of a process that crashed; the crash is reported already */
         (void)process_take_files(left, sizeof left);
@@ -181,7 +181,7 @@ void check_files(struct check *check, const char *subject)
 {
     char names[300];
 
-    if (check->args->work != NULL && process_take_files(names, sizeof names) > 0)
+    if (check->args->child.work != NULL && process_take_files(names, sizeof names) > 0)
         check_fail(check, "process", subject, "no file in the working directory",
                    "write files only in inlay_create_args.cache_dir, in temporary folders, or where an option says so",
                    "it created %s", names);
@@ -218,7 +218,7 @@ int check_child(const check_args *args)
     struct check check = { .args = args };
     process_snapshot before;
 
-    INLAY_CHECK(args->group != NULL);
+    INLAY_CHECK(args->child.group != NULL);
 
     check.progress = mmap(NULL, sizeof *check.progress, PROT_READ | PROT_WRITE, MAP_SHARED, CHECK_PROGRESS_FD, 0);
     check.report = fdopen(CHECK_REPORT_FD, "w");
@@ -232,14 +232,14 @@ int check_child(const check_args *args)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* makes this process the parent of orphaned processes of the plugin */
     before = process_snapshot_take();
     for (size_t group = 0; group < sizeof groups / sizeof groups[0]; group++)
-        if (strcmp(groups[group].name, args->group) == 0)
+        if (strcmp(groups[group].name, args->child.group) == 0)
             groups[group].run(&check);
     engines_report(&check);
-    check_process(&check, args->group, &before);
-    check_files(&check, args->group);
+    check_process(&check, args->child.group, &before);
+    check_files(&check, args->child.group);
     check_phase(&check, "the end of the process");
     if (waitpid(-1, NULL, WNOHANG) == 0)
-        check_fail(&check, "process", args->group, "no process that outlives the plugin",
+        check_fail(&check, "process", args->child.group, "no process that outlives the plugin",
                    "wait for those that it starts", "processes that it started are still running");
     (void)fputs("done\n", check.report);
     return fclose(check.report) == 0 ? 0 : 1;

@@ -30,7 +30,7 @@ static double most_compiles(const struct check *check)
 {
     const struct check_compiles *compiles = &check->compiles;
     const check_args *args = check->args;
-    const double share = share_of(args->group);
+    const double share = share_of(args->child.group);
     const double mean = compiles->count > 0 ? compiles->ms / compiles->count : 0;
     double most = args->max_compiles > 0 ? args->max_compiles * share : UINT32_MAX;
 
@@ -152,7 +152,7 @@ static FILE *open_blobs(const check_args *args, const char *mode)
 {
     char path[4400];
 
-    (void)snprintf(path, sizeof path, "%s/blobs/engines", args->work);
+    (void)snprintf(path, sizeof path, "%s/blobs/engines", args->child.work);
     return fopen(path, mode);
 }
 
@@ -257,11 +257,11 @@ bool engines_same_print(struct check *check, const loaded_provider *provider)
     size_t bytes = 0;
     FILE *file;
 
-    if (check->args->work == NULL || provider->table->fingerprint == NULL ||
+    if (check->args->child.work == NULL || provider->table->fingerprint == NULL ||
         engines_fingerprint(provider, &print, &ignored) != INLAY_OK || print.data == NULL ||
         print.bytes > INLAY_MAX_FINGERPRINT_BYTES)
         return true;
-    (void)snprintf(path, sizeof path, "%s/blobs/fingerprint-%s", check->args->work, provider->name);
+    (void)snprintf(path, sizeof path, "%s/blobs/fingerprint-%s", check->args->child.work, provider->name);
     file = fopen(path, "rbe");
     if (file != NULL) {
         bytes = fread(earlier, 1, sizeof earlier, file);
@@ -319,7 +319,7 @@ void engines_begin(struct check *check, const loaded_provider *provider, uint64_
         if (call->probe != NULL) {
             request->cache_blob = call->probe->blob;
             request->cache_bytes = call->probe->blob_bytes;
-        } else if (check->args->work != NULL && engines_fingerprint(provider, &print, &ignored) == INLAY_OK &&
+        } else if (check->args->child.work != NULL && engines_fingerprint(provider, &print, &ignored) == INLAY_OK &&
                    print.bytes <= INLAY_MAX_FINGERPRINT_BYTES) {
             key = hash_bytes(print.data, print.bytes, key);
             call->key = hash_bytes(provider->name, strlen(provider->name), key);
@@ -348,7 +348,7 @@ void engines_report(struct check *check)
     const struct check_compiles *compiles = &check->compiles;
 
     if (compiles->left_out > 0)
-        check_skip(check, check->args->group, "budget",
+        check_skip(check, check->args->child.group, "budget",
                    "%u compiles were skipped, %u done: one takes %.0f ms (see --compile-budget and --max-compiles)",
                    compiles->left_out, compiles->count, compiles->ms / (compiles->count > 0 ? compiles->count : 1));
 }

@@ -361,9 +361,10 @@ static FILE *open_engine(const struct cache_test *test, uint32_t engine, const c
 {
     char path[4500];
 
-    if (test->check->args->work == NULL)
+    if (test->check->args->child.work == NULL)
         return NULL;
-    (void)snprintf(path, sizeof path, "%s/blobs/engine-%s-%u", test->check->args->work, test->provider->name, engine);
+    (void)snprintf(path, sizeof path, "%s/blobs/engine-%s-%u", test->check->args->child.work, test->provider->name,
+                   engine);
     return fopen(path, mode);
 }
 
@@ -418,7 +419,7 @@ static void try_engine(struct cache_test *test, uint32_t engine)
     inlay_diag diag = INLAY_DIAG_INIT;
     FILE *file;
 
-    if (!test->check->args->again) {
+    if (!test->check->args->child.again) {
         if (run_with(test, &mine, &test->want, &diag) == INLAY_OK && mine.stored_bytes > 0) {
             load_engine(test, mine.stored, mine.stored_bytes, "the same");
             write_engine(test, engine, &mine);
@@ -457,7 +458,7 @@ static void check_engines(struct cache_test *test, const inlay_operator *const *
     }
     if (!test->failed && tried > 0)
         check_pass(test->check, "cache", test->provider->name, "the blobs of %u cases compile again%s", tried,
-                   test->check->args->again ? " in another process" : "");
+                   test->check->args->child.again ? " in another process" : "");
     for (uint32_t i = test->engine_count; i-- > 0;)
         case_deinit(&test->engines[i]);
     free(test->engines);
@@ -474,7 +475,7 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
     if (test == NULL)
         return;
     *test = (struct cache_test){ .check = check, .fixture = fixture, .provider = provider };
-    if (check_unit(check, "%s", provider->name) && !check->args->again) {
+    if (check_unit(check, "%s", provider->name) && !check->args->child.again) {
         generate_sources(custom, custom_count, check->args->op, true, take_source, test);
         if (check_fingerprint(test) && test->has_case)
             check_blobs(test);

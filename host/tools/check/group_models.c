@@ -24,24 +24,10 @@ struct nodes {
     const struct fixture *fixture;
     const loaded_provider *provider;
     const char *model;
-    uint32_t seen, offered, compared, runs, failures;
+    uint32_t seen, offered, compared, runs;
+    case_failures failures;
     double ns; /* of the other provider for the current node */
 };
-
-INLAY_PRINTF(5, 6)
-static void report_failure(struct nodes *nodes, const op_case *entry, const char *expected, const char *fix,
-                           const char *format, ...)
-{
-    char text[256], got[600];
-    va_list args;
-
-    if (nodes->failures++ >= MOST_REPORTED)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(got, sizeof got, format, args);
-    va_end(args);
-    check_fail(nodes->check, "models", case_text(entry, text, sizeof text), expected, fix, "%s", got);
-}
 
 /* A run of a node. */
 struct node_run {
@@ -53,7 +39,7 @@ static bool run_once(struct nodes *nodes, const op_case *entry, const case_insta
                      const harness_result *want)
 {
     const harness_options options = { .tight = run->tight, .in_place = run->scattered, .fill = 0xff };
-    const uint32_t failures = nodes->failures;
+    const uint32_t failures = nodes->failures.count;
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result got;
     struct harness harness;
@@ -63,9 +49,9 @@ static bool run_once(struct nodes *nodes, const op_case *entry, const case_insta
     if (status == INLAY_UNSUPPORTED || (status != INLAY_OK && strcmp(harness.phase, "budget") == 0))
         return false;
     if (status != INLAY_OK) {
-        report_failure(nodes, entry, "an offered node can be compiled and specialised",
-                       "refuse in assess (kit: supports) what cannot be run", "%s returned '%s': %.300s", harness.phase,
-                       inlay_status_text(status), diag.text);
+        case_fail(&nodes->failures, entry, "an offered node can be compiled and specialised",
+                  "refuse in assess (kit: supports) what cannot be run", "%s returned '%s': %.300s", harness.phase,
+                  inlay_status_text(status), diag.text);
         return true;
     }
     check_host_scatter_loops(run->scattered);
@@ -73,18 +59,17 @@ static bool run_once(struct nodes *nodes, const op_case *entry, const case_insta
     check_host_scatter_loops(false);
     nodes->runs++;
     if (status != INLAY_OK)
-        report_failure(nodes, entry, "execute runs each node that was offered, compiled and specialised",
-                       "refuse in assess (kit: supports) what cannot be run", "execute returned '%s': %.300s",
-                       inlay_status_text(status), diag.text);
+        case_fail(&nodes->failures, entry, "execute runs each node that was offered, compiled and specialised",
+                  "refuse in assess (kit: supports) what cannot be run", "execute returned '%s': %.300s",
+                  inlay_status_text(status), diag.text);
     else if (got.fault[0] != '\0')
-        report_failure(nodes, entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
-    for (uint32_t o = 0; nodes->failures == failures && o < want->out_count && o < got.out_count; o++)
+        case_fail(&nodes->failures, entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
+    for (uint32_t o = 0; nodes->failures.count == failures && o < want->out_count && o < got.out_count; o++)
         if (!compare_one_result(&got, want, o, case_rounding(entry), text, sizeof text))
-            report_failure(
-                nodes, entry, "the result of the other provider",
-                "refuse in assess (kit: supports) the attributes and shapes that the kernel does not support",
-                "with %u thread%s%s: %s", run->threads, run->threads == 1 ? "" : "s",
-                run->tight ? ", unaligned buffers" : "", text);
+            case_fail(&nodes->failures, entry, "the result of the other provider",
+                      "refuse in assess (kit: supports) the attributes and shapes that the kernel does not support",
+                      "with %u thread%s%s: %s", run->threads, run->threads == 1 ? "" : "s",
+                      run->tight ? ", unaligned buffers" : "", text);
     harness_result_deinit(&got);
     harness_close(&harness);
     return true;
@@ -93,7 +78,7 @@ static bool run_once(struct nodes *nodes, const op_case *entry, const case_insta
 /* Runs the case in each way, and records it. False: no other provider runs it. */
 static bool compare(struct nodes *nodes, const op_case *entry, const struct node_run *runs, uint32_t count)
 {
-    const uint32_t failures = nodes->failures;
+    const uint32_t failures = nodes->failures.count;
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result want;
     case_instance built;
@@ -105,9 +90,9 @@ static bool compare(struct nodes *nodes, const op_case *entry, const struct node
     if (has_want) {
         nodes->ns = want.ns;
         certify_begin(nodes->check, nodes->provider, &built, entry, false);
-        for (uint32_t i = 0; i < count && ran && nodes->failures == failures; i++)
+        for (uint32_t i = 0; i < count && ran && nodes->failures.count == failures; i++)
             ran = run_once(nodes, entry, &built, &runs[i], &want);
-        certify_end(nodes->check, ran && nodes->failures == failures, 0);
+        certify_end(nodes->check, ran && nodes->failures.count == failures, 0);
         harness_result_deinit(&want);
     }
     case_instance_deinit(&built);
@@ -117,7 +102,7 @@ static bool compare(struct nodes *nodes, const op_case *entry, const struct node
 /* Runs the node with values to which the rules apply, such as one NaN. */
 static void compare_special(struct nodes *nodes, const op_case *entry, uint32_t all)
 {
-    const uint32_t failures = nodes->failures;
+    const uint32_t failures = nodes->failures.count;
     const uint32_t rules = (all & SPECIAL_ONE_NAN) != 0 ? all | SPECIAL_LOST : all;
     const harness_options options = { .fill = 0x11 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -135,13 +120,13 @@ static void compare_special(struct nodes *nodes, const op_case *entry, uint32_t 
             if (peers_run(nodes->check, nodes->fixture, &built, &changed, &want)) {
                 certify_begin(nodes->check, nodes->provider, &built, &changed, true);
                 if (harness_run(&harness, &options, &got, &diag) != INLAY_OK)
-                    report_failure(nodes, &changed, "a run with NaN and infinities", "they are ordinary values", "%s",
-                                   diag.text);
+                    case_fail(&nodes->failures, &changed, "a run with NaN and infinities", "they are ordinary values",
+                              "%s", diag.text);
                 else if (special_compare(&got, &want, rules, text, sizeof text) == SPECIAL_DIFFERENT)
-                    report_failure(nodes, &changed, "the result of the other provider for NaN, infinities and zeros",
-                                   "compare so that NaN passes through; do not saturate at the largest number", "%s",
-                                   text);
-                certify_end(nodes->check, nodes->failures == failures, 0);
+                    case_fail(&nodes->failures, &changed,
+                              "the result of the other provider for NaN, infinities and zeros",
+                              "compare so that NaN passes through; do not saturate at the largest number", "%s", text);
+                certify_end(nodes->check, nodes->failures.count == failures, 0);
                 harness_result_deinit(&got);
                 harness_result_deinit(&want);
             }
@@ -270,15 +255,14 @@ void check_group_models(struct check *check)
     models_open(check, "models", &set);
     for (uint32_t i = 0; i < fixture.own_count * set.count; i++) {
         struct nodes nodes = { .check = check,
+                               .failures = { check, "models", MOST_REPORTED, 0 },
                                .fixture = &fixture,
                                .provider = &fixture.own[i / set.count],
                                .model = check->args->models[i % set.count] };
 
         models_nodes(&set, i % set.count, NULL, MODELS_OWN, try_node, &nodes);
-        if (nodes.failures > MOST_REPORTED)
-            check_fail(check, "models", nodes.model, "no failure", "see the lines above", "%u further failures",
-                       nodes.failures - MOST_REPORTED);
-        else if (nodes.failures == 0 && check->args->from == 0)
+        if (!case_fail_others(&nodes.failures, nodes.model) && nodes.failures.count == 0 &&
+            check->args->child.from == 0)
             check_pass(check, "models", nodes.model,
                        "%u of %u nodes are offered, %u compared with another provider in %u runs", nodes.offered,
                        nodes.seen, nodes.compared, nodes.runs);

@@ -27,25 +27,11 @@ struct operators {
     char subject[160];
     op_case *cases; /* [count] that the provider offers; room for CASES */
     uint32_t count;
-    uint32_t ran, failures;
+    uint32_t ran;
+    case_failures failures;
     uint32_t refused; /* runs that failed, perhaps because of values */
     char first_refused[400];
 };
-
-INLAY_PRINTF(5, 6)
-static void report_failure(struct operators *operators, const op_case *entry, const char *expected, const char *fix,
-                           const char *format, ...)
-{
-    char text[256], got[500];
-    va_list args;
-
-    if (operators->failures++ >= MAX_REPORTED_FAILURES)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(got, sizeof got, format, args);
-    va_end(args);
-    check_fail(operators->check, "operators", case_text(entry, text, sizeof text), expected, fix, "%s", got);
-}
 
 /* True if the inputs have no elements: values cannot be the cause of a failed run. */
 static bool is_empty(const op_case *entry)
@@ -152,13 +138,13 @@ static bool run(struct operators *operators, const op_case *entry, harness_resul
         status = harness_run(&harness, &options, out, &diag);
         ok = status == INLAY_OK && out->fault[0] == '\0';
         if (out->fault[0] != '\0')
-            report_failure(operators, entry, "the contract of execute is kept", out->fault_fix, "%s", out->fault);
+            case_fail(&operators->failures, entry, "the contract of execute is kept", out->fault_fix, "%s", out->fault);
         else if (status != INLAY_OK && status != INLAY_SHAPE_MISMATCH && is_empty(entry) &&
                  runs_with_elements(operators, entry))
-            report_failure(operators, entry,
-                           "tensors without elements are computed, or refused as INLAY_SHAPE_MISMATCH",
-                           "return at once if there is no element", "execute returned '%s': %.300s",
-                           inlay_status_text(status), diag.text);
+            case_fail(&operators->failures, entry,
+                      "tensors without elements are computed, or refused as INLAY_SHAPE_MISMATCH",
+                      "return at once if there is no element", "execute returned '%s': %.300s",
+                      inlay_status_text(status), diag.text);
         else if (status != INLAY_OK && operators->refused++ == 0)
             (void)snprintf(operators->first_refused, sizeof operators->first_refused, "%s: '%s' %.150s", text,
                            inlay_status_text(status), diag.text);
@@ -229,9 +215,9 @@ static void check_nul(struct operators *operators, const op_case *entry)
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (same_of_texts(operators, entry, plain[i]) != 0 || same_of_texts(operators, entry, nul[i]) != 1)
             return;
-    report_failure(operators, entry, "strings of any bytes, also NUL",
-                   "use inlay_str.bytes, and no function of C that ends at a NUL byte",
-                   "'ab1cd' and 'ab1xy1' have different results, but the same with NUL instead of the first 1");
+    case_fail(&operators->failures, entry, "strings of any bytes, also NUL",
+              "use inlay_str.bytes, and no function of C that ends at a NUL byte",
+              "'ab1cd' and 'ab1xy1' have different results, but the same with NUL instead of the first 1");
 }
 
 /* Does the result depend on the elements of this input? */
@@ -285,8 +271,8 @@ static bool check_inputs(void *user, op_case *entry)
         return true;
     if (!run(operators, entry, &result)) {
         if (always_fails(operators, entry))
-            report_failure(operators, entry, "a run with any number of inputs, as the signature states",
-                           "refuse in infer or assess more inputs than the kernel takes", "it fails with %u", INPUTS);
+            case_fail(&operators->failures, entry, "a run with any number of inputs, as the signature states",
+                      "refuse in infer or assess more inputs than the kernel takes", "it fails with %u", INPUTS);
         return true;
     }
     harness_result_deinit(&result);
@@ -295,10 +281,10 @@ static bool check_inputs(void *user, op_case *entry)
     for (more = read; more < INPUTS && !has_effect(operators, entry, more); more++)
         continue;
     if (read >= first + 2 && read < INPUTS && more == INPUTS)
-        report_failure(operators, entry, "a result that depends on every input",
-                       "loop over the number of inputs of the call, or state the most in the signature",
-                       "it depends on inputs 0 to %u of %u only", read - 1, INPUTS);
-    return operators->failures == 0;
+        case_fail(&operators->failures, entry, "a result that depends on every input",
+                  "loop over the number of inputs of the call, or state the most in the signature",
+                  "it depends on inputs 0 to %u of %u only", read - 1, INPUTS);
+    return operators->failures.count == 0;
 }
 
 /* True for any number of inputs and a stated number of outputs: if both vary, they often have to be equal. */
@@ -350,7 +336,7 @@ static void collect_cases(struct operators *operators)
 /* The file with the results of the first process. */
 static void record_path(const struct operators *operators, char *path, size_t bytes)
 {
-    (void)snprintf(path, bytes, "%s/blobs/%s-%s.%s-%lld", operators->check->args->work, operators->provider->name,
+    (void)snprintf(path, bytes, "%s/blobs/%s-%s.%s-%lld", operators->check->args->child.work, operators->provider->name,
                    operators->source->domain, operators->source->op_type, (long long)operators->source->opset);
 }
 
@@ -362,7 +348,7 @@ static void run_first(struct operators *operators)
     harness_result results[2] = { { .out_count = 0 }, { .out_count = 0 } };
     FILE *file = NULL;
 
-    if (operators->check->args->work != NULL) {
+    if (operators->check->args->child.work != NULL) {
         record_path(operators, done, sizeof done);
         (void)snprintf(path, sizeof path, "%.4490s.new", done);
         file = fopen(path, "wbe");
@@ -374,9 +360,10 @@ static void run_first(struct operators *operators)
         operators->ran += ran;
         again = latest != NULL ? operator_record(before, &again_bytes) : NULL;
         if (again != NULL && (again_bytes != latest_bytes || memcmp(again, latest, latest_bytes) != 0))
-            report_failure(operators, &operators->cases[i - 1], "strings that stay as they are until the run has ended",
-                           "allocate them with inlay_host.string_alloc (kit: kit_alloc_string)",
-                           "the next run changed the strings of its result");
+            case_fail(&operators->failures, &operators->cases[i - 1],
+                      "strings that stay as they are until the run has ended",
+                      "allocate them with inlay_host.string_alloc (kit: kit_alloc_string)",
+                      "the next run changed the strings of its result");
         free(again);
         free(latest);
         latest = ran ? operator_record(result, &latest_bytes) : NULL;
@@ -412,9 +399,9 @@ static void run_again(struct operators *operators)
             continue;
         operators->ran++;
         if (got.out_count == want[i].out_count && !compare_results(&got, &want[i], text, sizeof text))
-            report_failure(operators, &operators->cases[i], "the result depends on the inputs only",
-                           "keep no results, sizes or buffers in static variables or in the state",
-                           "in another process, after other cases: %s", text);
+            case_fail(&operators->failures, &operators->cases[i], "the result depends on the inputs only",
+                      "keep no results, sizes or buffers in static variables or in the state",
+                      "in another process, after other cases: %s", text);
         harness_result_deinit(&got);
     }
     if (file != NULL)
@@ -426,17 +413,15 @@ static void report(const struct operators *operators)
 {
     struct check *check = operators->check;
 
-    if (operators->failures > MAX_REPORTED_FAILURES)
-        check_fail(check, "operators", operators->subject, "no failure", "see the lines above", "%u further failures",
-                   operators->failures - MAX_REPORTED_FAILURES);
-    if (operators->refused > 0 && !check->args->again)
+    (void)case_fail_others(&operators->failures, operators->subject);
+    if (operators->refused > 0 && !check->args->child.again)
         check_warn(check, "operators", operators->subject, "each case that infer and assess accept runs",
                    "refuse in infer or assess what depends on types and shapes only", "%u runs failed, such as %s",
                    operators->refused, operators->first_refused);
-    if (operators->failures == 0 && operators->ran > 0 && check->args->again)
+    if (operators->failures.count == 0 && operators->ran > 0 && check->args->child.again)
         check_pass(check, "operators", operators->subject, "the same results of %u cases in another process and order",
                    operators->ran);
-    else if (operators->failures == 0 && operators->ran > 0)
+    else if (operators->failures.count == 0 && operators->ran > 0)
         check_pass(check, "operators", operators->subject,
                    "%u cases, also without elements, with NUL bytes in strings, and with up to %u inputs",
                    operators->ran, INPUTS);
@@ -455,10 +440,10 @@ static bool try_source(void *user, const case_source *source)
     if (!check_unit(operators->check, "%s", operators->subject))
         return true;
     operators->source = source;
-    operators->count = operators->ran = operators->failures = operators->refused = 0;
+    operators->count = operators->ran = operators->failures.count = operators->refused = 0;
     check_phase(operators->check, "assess");
     collect_cases(operators);
-    if (operators->check->args->again) {
+    if (operators->check->args->child.again) {
         run_again(operators);
     } else {
         run_first(operators);
@@ -488,7 +473,10 @@ void check_group_operators(struct check *check)
         return;
     custom_count = fixture_operators(&fixture, custom, 64);
     for (uint32_t i = 0; i < fixture.own_count && custom_count > 0; i++) {
-        struct operators operators = { .check = check, .fixture = &fixture, .provider = &fixture.own[i] };
+        struct operators operators = { .check = check,
+                                       .fixture = &fixture,
+                                       .provider = &fixture.own[i],
+                                       .failures = { check, "operators", MAX_REPORTED_FAILURES, 0 } };
 
         operators.cases = calloc(CASES + 2, sizeof *operators.cases);
         if (operators.cases != NULL)

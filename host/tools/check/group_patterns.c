@@ -427,11 +427,11 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
         for (uint32_t p = 0; p < patterns->count && regions->failed < MOST_FAILURES; p++)
             if (check_unit(check, "%s: %s", provider->name, patterns->list[p].name))
                 try_pattern(&(struct variation){ regions, patterns, &patterns->list[p] }, share);
-        if (patterns->count == MOST_PATTERNS && check->args->from == 0)
+        if (patterns->count == MOST_PATTERNS && check->args->child.from == 0)
             check_skip(check, "patterns", provider->name,
                        "further groups of nodes: the search ended at %d; --op GLOB finds those of other operators",
                        MOST_PATTERNS);
-        report(regions, patterns, check->args->from == 0);
+        report(regions, patterns, check->args->child.from == 0);
     }
     patterns_deinit(patterns);
 done:

@@ -65,7 +65,8 @@ struct walk {
     bool has_model_node; /* of the current operator and version */
     uint64_t state;
     uint32_t left_out; /* compiles when the operator began; one more, and its other cases would be left out, too */
-    uint32_t wanted, runs, special, failures;
+    uint32_t wanted, runs, special;
+    case_failures failures;
     struct trait traits[TRAITS];
     uint32_t trait_count;
     uint32_t types[INLAY_DTYPE_COUNT]; /* of the first input */
@@ -216,21 +217,6 @@ static void report_source(const struct walk *walk, const char *subject)
     check_pass(walk->check, "random", subject, "%s", text);
 }
 
-INLAY_PRINTF(5, 6)
-static void report_failure(struct walk *walk, const op_case *entry, const char *expected, const char *fix,
-                           const char *format, ...)
-{
-    char text[256], got[600];
-    va_list args;
-
-    if (walk->failures++ >= MOST_FAILURES)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(got, sizeof got, format, args);
-    va_end(args);
-    check_fail(walk->check, "random", case_text(entry, text, sizeof text), expected, fix, "%s", got);
-}
-
 /* Does the node read a value at two inputs? */
 static bool has_same(const op_case *entry)
 {
@@ -261,16 +247,17 @@ static void run_special(struct walk *walk, const struct harness *harness)
         return;
     other.entry = &entry;
     if (peers_run(walk->check, walk->fixture, harness->built, &entry, &want)) {
-        const uint32_t failures = walk->failures;
+        const uint32_t failures = walk->failures.count;
 
         walk->special++;
         certify_begin(walk->check, walk->provider, harness->built, &entry, true);
         if (harness_run(&other, &options, &got, &diag) != INLAY_OK)
-            report_failure(walk, &entry, "a run with NaN and infinities", "they are ordinary values", "%s", diag.text);
+            case_fail(&walk->failures, &entry, "a run with NaN and infinities", "they are ordinary values", "%s",
+                      diag.text);
         else if (special_compare(&got, &want, rules, text, sizeof text) == SPECIAL_DIFFERENT)
-            report_failure(walk, &entry, "the result of the other provider for NaN, infinities and zeros",
-                           "compare so that NaN passes through; do not saturate at the largest number", "%s", text);
-        certify_end(walk->check, walk->failures == failures, 0);
+            case_fail(&walk->failures, &entry, "the result of the other provider for NaN, infinities and zeros",
+                      "compare so that NaN passes through; do not saturate at the largest number", "%s", text);
+        certify_end(walk->check, walk->failures.count == failures, 0);
         harness_result_deinit(&got);
         harness_result_deinit(&want);
     }
@@ -285,11 +272,11 @@ static void run_concurrently(struct walk *walk, const struct harness *harness, c
 
     for (uint32_t i = 0; i < started; i++) {
         if (run[i].status != INLAY_OK)
-            report_failure(walk, harness->entry, "two threads can run it concurrently",
-                           "keep mutable data of a run in its workspace, not in the state", "%s", run[i].diag.text);
+            case_fail(&walk->failures, harness->entry, "two threads can run it concurrently",
+                      "keep mutable data of a run in its workspace, not in the state", "%s", run[i].diag.text);
         else if (!compare_results(&run[i].result, want, text, sizeof text))
-            report_failure(walk, harness->entry, "the same results on two threads concurrently",
-                           "keep mutable data of a run in its workspace, not in the state", "%s", text);
+            case_fail(&walk->failures, harness->entry, "the same results on two threads concurrently",
+                      "keep mutable data of a run in its workspace, not in the state", "%s", text);
         harness_result_deinit(&run[i].result);
     }
 }
@@ -307,7 +294,7 @@ static bool same_results(const op_case *entry, const harness_result *got, const 
 static void run_compiled(struct walk *walk, const struct harness *harness, const harness_result *want)
 {
     const bool serial = (harness->provider->table->flags & INLAY_PROVIDER_SERIAL_EXECUTE) != 0;
-    const uint32_t failures = walk->failures;
+    const uint32_t failures = walk->failures.count;
     const bool scattered = harness->threads > 1 && random_below(&walk->state, 4) == 0;
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_options options = { .tight = random_below(&walk->state, 2) == 0,
@@ -328,24 +315,24 @@ static void run_compiled(struct walk *walk, const struct harness *harness, const
     walk->runs++;
     walk->types[harness->entry->in_count > 0 ? (uint32_t)harness->entry->in[0].dtype : 0]++;
     if (status != INLAY_OK)
-        report_failure(walk, harness->entry, "execute runs each case that was offered, compiled and specialised",
-                       "refuse in assess (kit: supports) what cannot be run", "execute returned '%s': %.300s",
-                       inlay_status_text(status), diag.text);
+        case_fail(&walk->failures, harness->entry, "execute runs each case that was offered, compiled and specialised",
+                  "refuse in assess (kit: supports) what cannot be run", "execute returned '%s': %.300s",
+                  inlay_status_text(status), diag.text);
     else if (got.fault[0] != '\0')
-        report_failure(walk, harness->entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
+        case_fail(&walk->failures, harness->entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
     else if (!same_results(harness->entry, &got, want, text, sizeof text))
-        report_failure(walk, harness->entry, "the result of the other provider",
-                       "refuse in assess (kit: supports) the attributes and shapes that the kernel does not support",
-                       "with %u thread%s%s%s%s%s: %s", harness->threads, harness->threads == 1 ? "" : "s",
-                       scattered ? ", ranges in another order" : "", options.tight ? ", unaligned buffers" : "",
-                       options.in_place ? ", in place where allowed" : "",
-                       options.then != NULL ? ", the second run in the same memory" : "", text);
-    if (walk->failures == failures && !serial && random_below(&walk->state, 6) == 0)
+        case_fail(&walk->failures, harness->entry, "the result of the other provider",
+                  "refuse in assess (kit: supports) the attributes and shapes that the kernel does not support",
+                  "with %u thread%s%s%s%s%s: %s", harness->threads, harness->threads == 1 ? "" : "s",
+                  scattered ? ", ranges in another order" : "", options.tight ? ", unaligned buffers" : "",
+                  options.in_place ? ", in place where allowed" : "",
+                  options.then != NULL ? ", the second run in the same memory" : "", text);
+    if (walk->failures.count == failures && !serial && random_below(&walk->state, 6) == 0)
         run_concurrently(walk, harness, want);
-    certify_end(walk->check, walk->failures == failures,
-                walk->check->args->certify && status == INLAY_OK ? result_distance(&got, want) : 0);
+    certify_end(walk->check, walk->failures.count == failures,
+                walk->check->args->child.certify && status == INLAY_OK ? result_distance(&got, want) : 0);
     harness_result_deinit(&got);
-    if (walk->failures == failures && random_below(&walk->state, 4) == 0)
+    if (walk->failures.count == failures && random_below(&walk->state, 4) == 0)
         run_special(walk, harness);
 }
 
@@ -362,9 +349,9 @@ static void run_offered(struct walk *walk, const op_case *entry, const case_inst
         run_compiled(walk, &harness, want);
         harness_close(&harness);
     } else if (status != INLAY_UNSUPPORTED && strcmp(harness.phase, "budget") != 0) {
-        report_failure(walk, entry, "an offered case can be compiled and specialised",
-                       "refuse in assess (kit: supports) what cannot be run", "%s returned '%s': %.300s", harness.phase,
-                       inlay_status_text(status), diag.text);
+        case_fail(&walk->failures, entry, "an offered case can be compiled and specialised",
+                  "refuse in assess (kit: supports) what cannot be run", "%s returned '%s': %.300s", harness.phase,
+                  inlay_status_text(status), diag.text);
     }
 }
 
@@ -490,7 +477,7 @@ static bool visit(struct walk *walk, op_case *entry)
 /* Failures after which the walk ends. A certificate needs cases on both sides of where results differ. */
 static uint32_t most_failures(const struct check *check, uint32_t usual)
 {
-    return check->args->certify ? CERTIFIED_FAILURES : usual;
+    return check->args->child.certify ? CERTIFIED_FAILURES : usual;
 }
 
 static bool has_left_out(const struct walk *walk)
@@ -504,7 +491,7 @@ static bool take_seed(void *user, op_case *entry)
 
     if (visit(walk, entry))
         entry->arena = (struct arena){ 0 };
-    return walk->count < SEEDS && walk->failures < most_failures(walk->check, 1) && !has_left_out(walk) &&
+    return walk->count < SEEDS && walk->failures.count < most_failures(walk->check, 1) && !has_left_out(walk) &&
            (walk->is_known || walk->count < 8);
 }
 
@@ -521,7 +508,8 @@ static bool take_model_seed(void *user, op_case *entry)
     entry->opset = walk->source->opset;
     if (visit(walk, entry))
         entry->arena = (struct arena){ 0 };
-    return walk->count < SEEDS + MODEL_SEEDS && walk->failures < most_failures(walk->check, 1) && !has_left_out(walk);
+    return walk->count < SEEDS + MODEL_SEEDS && walk->failures.count < most_failures(walk->check, 1) &&
+           !has_left_out(walk);
 }
 
 /* The first case from a random place on that is offered (trait NONE) or has the trait; any case if there is none. */
@@ -572,8 +560,8 @@ static bool next_case(struct walk *walk, op_case *out)
     const bool sets = trait != INLAY_NONE && way == 2 && trait < walk->source->schema->attr_count;
 
     return mutate_case(find_parent(walk, sets ? INLAY_NONE : trait), walk->source,
-                       sets ? &walk->source->schema->attrs[trait] : NULL, walk->check->args->certify, &walk->state,
-                       out);
+                       sets ? &walk->source->schema->attrs[trait] : NULL, walk->check->args->child.certify,
+                       &walk->state, out);
 }
 
 /* Half of the time the newest of several changed cases. */
@@ -644,7 +632,7 @@ static uint32_t wanted_runs(const struct walk *walk)
                            : walk->has_model_node || is_newest(walk->source) ? runs
                                                                              : runs / QUICK_OLDER;
 
-    return check->args->certify ? usual * CERTIFIED_RUNS / 2 : usual;
+    return check->args->child.certify ? usual * CERTIFIED_RUNS / 2 : usual;
 }
 
 static bool try_source(void *user, const case_source *source)
@@ -667,7 +655,7 @@ static bool try_source(void *user, const case_source *source)
     walk->has_model_node = false;
     walk->left_out = walk->check->compiles.left_out;
     walk->wanted = wanted_runs(walk);
-    walk->count = walk->runs = walk->special = walk->failures = 0;
+    walk->count = walk->runs = walk->special = walk->failures.count = 0;
     walk->is_known = false;
     memset(walk->types, 0, sizeof walk->types);
     if (walk->features != NULL)
@@ -681,16 +669,17 @@ static bool try_source(void *user, const case_source *source)
     walk->wanted = wanted_runs(walk);
     for (uint32_t left = walk->wanted * ATTEMPTS_EACH;
          left > 0 && !has_left_out(walk) && walk->count > 0 && walk->is_known &&
-         walk->failures < most_failures(walk->check, MOST_FAILURES) && (walk->runs < walk->wanted || lacks_trait(walk));
+         walk->failures.count < most_failures(walk->check, MOST_FAILURES) &&
+         (walk->runs < walk->wanted || lacks_trait(walk));
          left--)
         if (next_new_case(walk, &entry) && !visit(walk, &entry))
             case_deinit(&entry);
-    walk->is_large = walk->check->args->certify;
+    walk->is_large = walk->check->args->child.certify;
     walk->large = 0;
     if (walk->is_large && walk->runs > 0)
         generate_cases(source, &large, take_large, walk);
     walk->is_large = false;
-    if (walk->failures == 0 && walk->runs > 0)
+    if (walk->failures.count == 0 && walk->runs > 0)
         report_source(walk, subject);
     for (uint32_t i = 0; i < walk->count; i++)
         case_deinit(&walk->pool[i]);
@@ -713,13 +702,14 @@ void check_group_random(struct check *check)
         check_skip(check, "random", NULL, "there is no other provider to compare with");
     for (uint32_t i = 0; i < fixture.own_count && fixture.peer_count + custom_count > 0; i++) {
         walk = (struct walk){ .check = check,
+                              .failures = { check, "random", MOST_FAILURES, 0 },
                               .fixture = &fixture,
                               .provider = &fixture.own[i],
                               .models = &models,
                               .features = malloc(sizeof(feature_map)) };
         coverage_plan(check, &fixture, walk.provider, custom, custom_count);
-        generate_sources(custom, custom_count, check->args->op, check->args->quick && !check->args->certify, try_source,
-                         &walk);
+        generate_sources(custom, custom_count, check->args->op, check->args->quick && !check->args->child.certify,
+                         try_source, &walk);
         free(walk.features);
     }
     models_close(&models);

@@ -10,7 +10,6 @@
 #include "check/peers.h"
 #include "check/process.h"
 #include "probe/process_snapshot.h"
-#include "threads/threads.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -355,7 +354,7 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_in
         note_heap(tally, &harness, &first);
         if (want != NULL && !entry->random) {
             tally->compared++;
-            tally->distance = tally->check->args->certify ? result_distance(&first, want) : 0;
+            tally->distance = tally->check->args->child.certify ? result_distance(&first, want) : 0;
             if (!compare_results(&first, want, text, sizeof text))
                 report_failure(tally, entry, "the result of the other provider",
                                "see the ONNX specification of the operator for this case", text);
@@ -541,7 +540,8 @@ void check_group_results(struct check *check)
                        check->args->op);
         if (check->args->data != NULL)
             try_folder(&tally, check->args->data);
-        if (tally.sources > 0 && check->args->from == 0) /* otherwise another process has checked some operators */
+        if (tally.sources > 0 &&
+            check->args->child.from == 0) /* otherwise another process has checked some operators */
             coverage_report(&tally.coverage, check, &fixture, tally.provider);
     }
     fixture_close(&fixture);

@@ -30,28 +30,14 @@ struct values {
     struct check *check;
     const struct fixture *fixture;
     const loaded_provider *provider;
-    uint32_t cases, failures;                                         /* of the current operator */
+    uint32_t cases;                                                   /* of the current operator ... */
+    case_failures failures;                                           /* ... and theirs */
     int64_t size;                                                     /* the current size */
     bool ran;                                                         /* a case of the current size ran */
     uint32_t sized[SIZES_EXAMPLES + 1], huge[SIZES_EXAMPLES + 1];     /* operators whose sizes were tried, by kind */
     uint32_t operators, reused, special, constants, cancelled, sizes; /* runs */
     bool flush_reported;
 };
-
-INLAY_PRINTF(5, 6)
-static void report_failure(struct values *values, const op_case *entry, const char *expected, const char *fix,
-                           const char *format, ...)
-{
-    char text[256], got[500];
-    va_list args;
-
-    if (values->failures++ >= MAX_REPORTED_FAILURES)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(got, sizeof got, format, args);
-    va_end(args);
-    check_fail(values->check, "values", case_text(entry, text, sizeof text), expected, fix, "%s", got);
-}
 
 /* The result for the elements of entry: of another provider, or of this one in other memory. False: none. */
 static bool find_expected(struct values *values, const struct harness *harness, const op_case *entry,
@@ -85,18 +71,18 @@ static void check_reuse(struct values *values, const struct harness *harness)
         if (find_expected(values, harness, &other, &want)) {
             values->reused++;
             if (harness_run(harness, &options, &got, &diag) != INLAY_OK)
-                report_failure(values, &other, "a second run in the same memory", "do not keep data of a run", "%s",
-                               diag.text);
+                case_fail(&values->failures, &other, "a second run in the same memory", "do not keep data of a run",
+                          "%s", diag.text);
             else if (got.fault[0] != '\0')
-                report_failure(values, &other, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
+                case_fail(&values->failures, &other, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
             else if (!compare_results(&got, &want, text, sizeof text))
-                report_failure(values, &other, "the result for the values of each run",
-                               "keep neither results nor workspace contents from one run to the next: buffers are used "
-                               "again with other contents",
-                               "%s: %s",
-                               poisoned != 0 ? "a second run with other values, the workspace overwritten in between"
-                                             : "a second run with other values at the same addresses",
-                               text);
+                case_fail(&values->failures, &other, "the result for the values of each run",
+                          "keep neither results nor workspace contents from one run to the next: buffers are used "
+                          "again with other contents",
+                          "%s: %s",
+                          poisoned != 0 ? "a second run with other values, the workspace overwritten in between"
+                                        : "a second run with other values at the same addresses",
+                          text);
             harness_result_deinit(&got);
             harness_result_deinit(&want);
         }
@@ -112,7 +98,7 @@ static void report_flushed(struct values *values, const op_case *entry, const ch
     if ((values->provider->table->flags & INLAY_PROVIDER_FLUSHES_DENORMALS) != 0)
         return;
     if (values->provider->table->device_kind == INLAY_DEVICE_CPU) {
-        report_failure(values, entry, "denormals are kept", fix, "%s", got);
+        case_fail(&values->failures, entry, "denormals are kept", fix, "%s", got);
         return;
     }
     if (!values->flush_reported)
@@ -136,15 +122,15 @@ static void check_special(struct values *values, const struct harness *harness, 
     if (peers_run(values->check, values->fixture, harness->built, &entry, &want)) {
         values->special++;
         if (harness_run(&other, &options, &got, &diag) != INLAY_OK) {
-            report_failure(values, &entry, "a run with NaN, infinities and denormals", "they are ordinary values", "%s",
-                           diag.text);
+            case_fail(&values->failures, &entry, "a run with NaN, infinities and denormals", "they are ordinary values",
+                      "%s", diag.text);
         } else {
             found = special_compare(&got, &want, rules, text, sizeof text);
             if (found == SPECIAL_FLUSHED)
                 report_flushed(values, &entry, text);
             else if (found == SPECIAL_DIFFERENT)
-                report_failure(values, &entry, "the result of the other provider for NaN, infinities and zeros",
-                               "compare so that NaN passes through; do not saturate at the largest number", "%s", text);
+                case_fail(&values->failures, &entry, "the result of the other provider for NaN, infinities and zeros",
+                          "compare so that NaN passes through; do not saturate at the largest number", "%s", text);
         }
         harness_result_deinit(&got);
         harness_result_deinit(&want);
@@ -171,19 +157,20 @@ static void check_constant(struct values *values, const struct harness *harness,
     if (status == INLAY_OK) {
         values->constants++;
         if (harness_run(&constant, &options, &got, &diag) != INLAY_OK)
-            report_failure(values, &entry, "a compiled case runs", "read the constant in compile", "%s", diag.text);
+            case_fail(&values->failures, &entry, "a compiled case runs", "read the constant in compile", "%s",
+                      diag.text);
         else if (got.fault[0] != '\0')
-            report_failure(values, &entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
+            case_fail(&values->failures, &entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
         else if (!entry.random && !compare_results(&got, want, text, sizeof text))
-            report_failure(values, &entry, "the same result if an input is a constant",
-                           "constants are in the graph, not in the inputs of execute", "input %u as a constant: %s",
-                           input, text);
+            case_fail(&values->failures, &entry, "the same result if an input is a constant",
+                      "constants are in the graph, not in the inputs of execute", "input %u as a constant: %s", input,
+                      text);
         harness_result_deinit(&got);
         harness_close(&constant);
     } else if (status != INLAY_UNSUPPORTED && strcmp(constant.phase, "budget") != 0) {
-        report_failure(values, &entry, "an offered case compiles, or is declined with INLAY_UNSUPPORTED",
-                       "refuse in assess what cannot be run", "%s returned '%s': %s", constant.phase,
-                       inlay_status_text(status), diag.text);
+        case_fail(&values->failures, &entry, "an offered case compiles, or is declined with INLAY_UNSUPPORTED",
+                  "refuse in assess what cannot be run", "%s returned '%s': %s", constant.phase,
+                  inlay_status_text(status), diag.text);
     }
     case_instance_deinit(&built);
 }
@@ -214,15 +201,16 @@ static void check_cancelled(struct values *values, const struct harness *harness
     check_host_cancel_in_loops(NULL);
     values->cancelled++;
     if (got.fault[0] != '\0')
-        report_failure(values, harness->entry, "the contract of execute is kept", got.fault_fix, "a cancelled run: %s",
-                       got.fault);
+        case_fail(&values->failures, harness->entry, "the contract of execute is kept", got.fault_fix,
+                  "a cancelled run: %s", got.fault);
     else if (status == INLAY_OK && !harness->entry->random && !compare_results(&got, want, text, sizeof text))
-        report_failure(values, harness->entry, "INLAY_CANCELLED from a cancelled run whose result is not complete",
-                       "return the status of parallel_for and poll", "a cancelled run returned INLAY_OK, but %s", text);
+        case_fail(&values->failures, harness->entry,
+                  "INLAY_CANCELLED from a cancelled run whose result is not complete",
+                  "return the status of parallel_for and poll", "a cancelled run returned INLAY_OK, but %s", text);
     else if (status != INLAY_OK && status != INLAY_CANCELLED && status != INLAY_DEVICE_LOST)
-        report_failure(values, harness->entry, "INLAY_CANCELLED from a cancelled run",
-                       "return the status of parallel_for and poll", "it returned '%s': %s", inlay_status_text(status),
-                       diag.text);
+        case_fail(&values->failures, harness->entry, "INLAY_CANCELLED from a cancelled run",
+                  "return the status of parallel_for and poll", "it returned '%s': %s", inlay_status_text(status),
+                  diag.text);
     harness_result_deinit(&got);
 }
 
@@ -239,9 +227,9 @@ static void check_price(struct values *values, const struct harness *harness)
         if (harness_cost(values->provider, harness->built, &harness->answer, 1, &next) == INLAY_OK &&
             next.ns == first.ns && next.enter_ns == first.enter_ns && next.leave_ns == first.leave_ns)
             continue;
-        report_failure(values, harness->entry, "the same cost for the same offer and shapes",
-                       "compute the cost from the request only", "first %g ns, then %g ns",
-                       first.ns + first.enter_ns + first.leave_ns, next.ns + next.enter_ns + next.leave_ns);
+        case_fail(&values->failures, harness->entry, "the same cost for the same offer and shapes",
+                  "compute the cost from the request only", "first %g ns, then %g ns",
+                  first.ns + first.enter_ns + first.leave_ns, next.ns + next.enter_ns + next.leave_ns);
         return;
     }
 }
@@ -253,7 +241,7 @@ static bool try_form(struct values *values, const op_case *entry)
     harness_result want;
     struct harness harness;
     case_instance built;
-    const uint32_t failures = values->failures;
+    const uint32_t failures = values->failures.count;
     char text[256];
     bool ran = false;
 
@@ -275,7 +263,7 @@ static bool try_form(struct values *values, const op_case *entry)
             check_constants(values, &harness, &want);
             harness_result_deinit(&want);
         }
-        certify_end(values->check, values->failures == failures, 0);
+        certify_end(values->check, values->failures.count == failures, 0);
         if (ran)
             check_price(values, &harness);
         harness_close(&harness);
@@ -297,13 +285,13 @@ static bool try_case(void *user, op_case *entry)
 
             ran = try_form(values, &constant);
         }
-    return values->cases < most && values->failures == 0;
+    return values->cases < most && values->failures.count == 0;
 }
 
 static bool try_size(void *user, op_case *entry)
 {
     struct values *values = user;
-    const uint32_t failures = values->failures;
+    const uint32_t failures = values->failures.count;
     const harness_options options = { .fill = FILL };
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result want, got;
@@ -320,23 +308,23 @@ static bool try_size(void *user, op_case *entry)
         values->sizes++;
         if (harness_run(&harness, &options, &got, &diag) != INLAY_OK) {
             if (peers_run(values->check, values->fixture, &built, entry, &want)) {
-                report_failure(values, entry, "a compiled case runs", "refuse in assess what cannot be run", "%s",
-                               diag.text);
+                case_fail(&values->failures, entry, "a compiled case runs", "refuse in assess what cannot be run", "%s",
+                          diag.text);
                 harness_result_deinit(&want);
             }
         } else if (got.fault[0] != '\0') {
-            report_failure(values, entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
+            case_fail(&values->failures, entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
         } else if (!entry->random && peers_run(values->check, values->fixture, &built, entry, &want)) {
             certify_begin(values->check, values->provider, &built, entry, false);
             if (!compare_results(&got, &want, text, sizeof text))
-                report_failure(values, entry, "the result of the other provider at every size",
-                               "check the remainder of the loop, and the type of its counters", "size %lld: %s",
-                               (long long)values->size, text);
+                case_fail(&values->failures, entry, "the result of the other provider at every size",
+                          "check the remainder of the loop, and the type of its counters", "size %lld: %s",
+                          (long long)values->size, text);
             if (values->size > MOST_SIZE) { /* long enough for parallel loops */
                 check_cancelled(values, &harness, &want, false);
                 check_cancelled(values, &harness, &want, true);
             }
-            certify_end(values->check, values->failures == failures, result_distance(&got, &want));
+            certify_end(values->check, values->failures.count == failures, result_distance(&got, &want));
             harness_result_deinit(&want);
         }
         harness_result_deinit(&got);
@@ -356,11 +344,11 @@ static void try_sizes(struct values *values, const case_source *source)
         return;
     if (!quick || values->sized[kind] < QUICK_SIZED) {
         values->ran = false;
-        for (values->size = 1; values->size <= MOST_SIZE && values->failures == 0; values->size++)
+        for (values->size = 1; values->size <= MOST_SIZE && values->failures.count == 0; values->size++)
             sizes_generate(source, values->size, seed + (uint64_t)values->size, try_size, values);
         values->sized[kind] += values->ran;
     }
-    if (values->huge[kind] < most_huge && kind != SIZES_EXAMPLES && values->failures == 0) {
+    if (values->huge[kind] < most_huge && kind != SIZES_EXAMPLES && values->failures.count == 0) {
         values->ran = false;
         values->size =
             kind == SIZES_ROWS ? (quick ? QUICK_HUGE_ROW : HUGE_ROW) : (quick ? QUICK_HUGE_VECTOR : HUGE_VECTOR);
@@ -376,14 +364,12 @@ static bool try_source(void *user, const case_source *source)
 
     if (!check_unit(values->check, "%s-%lld", source->op_type, (long long)source->opset))
         return true;
-    values->cases = values->failures = 0;
+    values->cases = values->failures.count = 0;
     generate_cases(source, &range, try_case, values);
     values->operators += values->cases > 0;
     if (values->cases > 0)
         try_sizes(values, source);
-    if (values->failures > MAX_REPORTED_FAILURES)
-        check_fail(values->check, "values", source->op_type, "no failure", "see the lines above", "%u further failures",
-                   values->failures - MAX_REPORTED_FAILURES);
+    (void)case_fail_others(&values->failures, source->op_type);
     return true;
 }
 
@@ -397,7 +383,10 @@ void check_group_values(struct check *check)
         return;
     custom_count = fixture_operators(&fixture, custom, 64);
     for (uint32_t i = 0; i < fixture.own_count; i++) {
-        struct values values = { .check = check, .fixture = &fixture, .provider = &fixture.own[i] };
+        struct values values = { .check = check,
+                                 .fixture = &fixture,
+                                 .provider = &fixture.own[i],
+                                 .failures = { check, "values", MAX_REPORTED_FAILURES, 0 } };
 
         coverage_plan(check, &fixture, values.provider, custom, custom_count);
         generate_sources(custom, custom_count, check->args->op, true, try_source, &values);

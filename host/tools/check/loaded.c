@@ -218,7 +218,8 @@ static inlay_status call_create(const inlay_provider *table, const inlay_create_
  * is created takes its time once, not in each process of the check. NULL: there is no private folder. */
 static const char *cache_dir_of(uint32_t provider, const check_args *args, struct arena *arena)
 {
-    char *path = args != NULL && args->work != NULL ? arena_format(arena, "%s/kept-%u", args->work, provider) : NULL;
+    char *path =
+        args != NULL && args->child.work != NULL ? arena_format(arena, "%s/kept-%u", args->child.work, provider) : NULL;
 
     return path != NULL && (mkdir(path, 0700) == 0 || errno == EEXIST) ? path : NULL;
 }

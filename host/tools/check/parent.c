@@ -1,5 +1,6 @@
 /* The parent process: starts a process for each group, reads its report and observes how it ends. */
 #include "base/clock.h"
+#include "base/among.h"
 #include "base/json_text.h"
 #include "base/memory.h"
 #include "base/spawn.h"
@@ -136,8 +137,8 @@ static inlay_status start(const struct supervisor *supervisor, const struct part
     ADD("--compile-budget", budget);
     if (args->max_compiles > 0)
         ADD("--max-compiles", compiles);
-    if (args->work != NULL)
-        ADD("--work", args->work);
+    if (args->child.work != NULL)
+        ADD("--work", args->child.work);
     if (args->with != NULL)
         ADD("--with", args->with);
     if (args->provider != NULL)
@@ -478,13 +479,8 @@ static bool is_listed(const char *list, const char *word)
  * process of the host shares with a plugin. */
 static bool is_wanted(const check_args *args, const char *group)
 {
-    static const char *const isolated[] = { "offers",  "results", "random",   "models", "values",
-                                            "sharing", "regions", "patterns", "cancel" };
-    bool fits = !args->isolate;
-
-    for (size_t i = 0; i < sizeof isolated / sizeof isolated[0]; i++)
-        fits = fits || strcmp(isolated[i], group) == 0;
-    return fits && (args->group == NULL || is_listed(args->group, group));
+    return (!args->isolate || is_among(group, "offers results random models values sharing regions patterns cancel")) &&
+           (args->child.group == NULL || is_listed(args->child.group, group));
 }
 
 /* The checks of the groups that ran that --quick skipped. */
@@ -532,7 +528,7 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
     uint32_t end = ENDED;
 
     *out_summary = (check_summary){ { 0 } };
-    own.work = make_work_folder(&arena);
+    own.child.work = make_work_folder(&arena);
     own.file = absolute(args->file, &arena);
     own.with = absolute(args->with, &arena);
     own.data = absolute(args->data, &arena);
@@ -547,7 +543,7 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
             if (supervisor.records != NULL)
                 certify_note_group(supervisor.records, groups[group]);
         }
-    if (status == INLAY_OK && (end == CANNOT_OPEN || end == CANNOT_ASSESS) && args->group == NULL)
+    if (status == INLAY_OK && (end == CANNOT_OPEN || end == CANNOT_ASSESS) && args->child.group == NULL)
         report_line(
             &supervisor,
             &(check_line){ .result = CHECK_SKIP,
@@ -558,10 +554,10 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
                            .got = end == CANNOT_OPEN
                                       ? "the other checks: the plugin cannot be opened, or no provider created"
                                       : "the other checks: they all begin with assess, which does not return" });
-    if (status == INLAY_OK && end == CANNOT_OPEN && args->group != NULL && out_summary->counts[CHECK_FAIL] == 0)
+    if (status == INLAY_OK && end == CANNOT_OPEN && args->child.group != NULL && out_summary->counts[CHECK_FAIL] == 0)
         report_line(&supervisor,
                     &(check_line){ .result = CHECK_FAIL,
-                                   .check = args->group,
+                                   .check = args->child.group,
                                    .subject = "",
                                    .expected = "a plugin that can be opened, and a provider that can be created",
                                    .got = "nothing was checked",
@@ -571,8 +567,8 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
     if (status == INLAY_OK && supervisor.records != NULL && end != CANNOT_OPEN)
         status = write_certificate(&supervisor, diag);
     certify_close(supervisor.records);
-    if (own.work != NULL)
-        (void)nftw(own.work, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    if (own.child.work != NULL)
+        (void)nftw(own.child.work, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     arena_deinit(&arena);
     return status;
 }

@@ -85,7 +85,7 @@ static bool is_in(const char *path, const char *folder)
 static bool may_write(const char *path)
 {
     static const char *const folders[] = { "/tmp/", "/var/tmp/", "/dev/", "/proc/", "/sys/" };
-    bool may = path[0] != '/' || is_in(path, settings->work) || is_in(path, getenv("TMPDIR"));
+    bool may = path[0] != '/' || is_in(path, settings->child.work) || is_in(path, getenv("TMPDIR"));
 
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         may = may || is_in(path, folders[i]);

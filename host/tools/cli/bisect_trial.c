@@ -1,5 +1,6 @@
 /* Runs of `inlay bisect`, and the comparison of two of them. */
 #include "cli/bisect.h"
+#include "base/among.h"
 #include "cli/inputs.h"
 #include "config/options.h"
 #include "data/compare.h"
@@ -33,15 +34,12 @@ static bool is_listed(const char *list, const char *name, size_t length)
  * Settings of other providers would be refused, and placement options no longer apply. */
 static bool is_applicable(const inlay_setting *item, const char *providers)
 {
-    static const char *const placing[] = { "pin",    "forbid",         "require", "plan",        "objective",
-                                           "policy", "max_partitions", "no_cpu",  "memory_limit" };
     const char *dot = strchr(item->name, '.');
 
     if (providers == NULL || providers[0] == '\0')
         return true;
-    for (size_t i = 0; i < sizeof placing / sizeof placing[0]; i++)
-        if (strcmp(item->name, placing[i]) == 0)
-            return false;
+    if (is_among(item->name, "pin forbid require plan objective policy max_partitions no_cpu memory_limit"))
+        return false;
     return dot == NULL || is_listed(providers, item->name, (size_t)(dot - item->name));
 }
 

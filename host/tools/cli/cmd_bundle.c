@@ -219,7 +219,7 @@ done:
 /* The limit of memory_bytes as a multiple of the constants. */
 static double memory_limit(const bundle_args *args)
 {
-    const double constants = (double)args->job.constant_bytes;
+    const double constants = (double)args->job.made.constant_bytes;
 
     if (args->memory > 0)
         return args->memory;
@@ -228,9 +228,9 @@ static double memory_limit(const bundle_args *args)
 
 static double memory_excess(const bundle_args *args)
 {
-    return args->job.constant_bytes == 0
+    return args->job.made.constant_bytes == 0
                ? 0
-               : (double)args->job.memory_bytes / (double)args->job.constant_bytes - memory_limit(args);
+               : (double)args->job.made.memory_bytes / (double)args->job.made.constant_bytes - memory_limit(args);
 }
 
 /* Accepts the kernels of the current attempt, or sets the limit of packed weights for the next one. A bundle_job accept
@@ -279,16 +279,16 @@ static inlay_status move_node(bundle_args *args, cli_common *common, const inlay
     char rule[2 * sizeof args->moved[0] + sizeof "\\=cpu"];
     bool again = false;
 
-    if (args->moved_count == MOST_MOVED || args->job.node[0] == '\0')
+    if (args->moved_count == MOST_MOVED || args->job.made.node[0] == '\0')
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", why->text);
     for (uint32_t i = 0; i < args->moved_count; i++)
-        again |= strcmp(args->moved_op[i], args->job.op) == 0;
-    (void)snprintf(args->moved_op[args->moved_count], sizeof args->moved_op[0], "%s", args->job.op);
+        again |= strcmp(args->moved_op[i], args->job.made.op) == 0;
+    (void)snprintf(args->moved_op[args->moved_count], sizeof args->moved_op[0], "%s", args->job.made.op);
     if (again) {
-        (void)snprintf(text, sizeof args->moved[0], "op:%s", args->job.op);
+        (void)snprintf(text, sizeof args->moved[0], "op:%s", args->job.made.op);
         (void)snprintf(rule, sizeof rule, "op:%s=cpu", args->moved_op[args->moved_count]);
     } else {
-        (void)snprintf(text, sizeof args->moved[0], "%s", args->job.node);
+        (void)snprintf(text, sizeof args->moved[0], "%s", args->job.made.node);
         write_rule(text, rule);
     }
     args->moved_count++;
@@ -313,8 +313,8 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
     args->job.accept = accept_memory;
     args->job.user = args;
     while ((status = bundle_once(args, common, path, &why)) == INLAY_UNSUPPORTED &&
-           (args->job.declined || args->job.node[0] != '\0'))
-        INLAY_TRY(args->job.declined ? limit_packs(args, common, diag) : move_node(args, common, &why, diag));
+           (args->job.made.declined || args->job.made.node[0] != '\0'))
+        INLAY_TRY(args->job.made.declined ? limit_packs(args, common, diag) : move_node(args, common, &why, diag));
     if (status != INLAY_OK)
         *diag = why;
     if (status == INLAY_UNSUPPORTED && args->is_piped)
@@ -341,19 +341,20 @@ static int print_result(const bundle_args *args, const cli_common *common)
     cli_progress_clear();
     if (!common->json) {
         (void)printf("%s: %llu bytes, of which weights %llu; arena %llu bytes\n", job->output,
-                     (unsigned long long)job->file_bytes, (unsigned long long)job->data_bytes,
-                     (unsigned long long)job->arena_bytes);
-        if (job->memory_bytes > 0)
+                     (unsigned long long)job->made.file_bytes, (unsigned long long)job->made.data_bytes,
+                     (unsigned long long)job->made.arena_bytes);
+        if (job->made.memory_bytes > 0)
             (void)printf("weights that a run reads: %llu bytes, %.2f times the model's%s\n",
-                         (unsigned long long)job->memory_bytes,
-                         (double)job->memory_bytes / (double)(job->constant_bytes + (job->constant_bytes == 0)),
+                         (unsigned long long)job->made.memory_bytes,
+                         (double)job->made.memory_bytes /
+                             (double)(job->made.constant_bytes + (job->made.constant_bytes == 0)),
                          memory_excess(args) > 0 ? ", more than --memory: no kernels with smaller weights exist"
                          : args->packs > 0       ? ": some convolutions use slower kernels because of --memory"
                                                  : "");
-        if (job->start_count > 0)
+        if (job->made.start_count > 0)
             (void)printf("%u of %u packed weights are packed at each start; a larger --size stores more of them in the "
                          "program\n",
-                         job->start_count, job->start_count + job->pack_count);
+                         job->made.start_count, job->made.start_count + job->made.pack_count);
         if (!args->check.ran)
             (void)printf("not verified: this machine cannot run programs for %s\n", job->target);
         else if (args->check.same)
@@ -368,14 +369,14 @@ static int print_result(const bundle_args *args, const cli_common *common)
             (void)printf("%s runs on the provider reference: cpu has no kernel for it\n", args->moved[i]);
         return CLI_OK;
     }
-    return cli_print_json(common,
-                          json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:f}", "output", job->output,
-                                    "bytes", (json_int_t)job->file_bytes, "weight_bytes", (json_int_t)job->data_bytes,
-                                    "arena_bytes", (json_int_t)job->arena_bytes, "memory_bytes",
-                                    (json_int_t)job->memory_bytes, "packs", (int)job->pack_count, "packs_at_start",
-                                    (int)job->start_count, "tried", args->check.ran, "same",
-                                    args->check.ran && args->check.same, "difference", args->check.largest),
-                          CLI_OK);
+    return cli_print_json(
+        common,
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:f}", "output", job->output, "bytes",
+                  (json_int_t)job->made.file_bytes, "weight_bytes", (json_int_t)job->made.data_bytes, "arena_bytes",
+                  (json_int_t)job->made.arena_bytes, "memory_bytes", (json_int_t)job->made.memory_bytes, "packs",
+                  (int)job->made.pack_count, "packs_at_start", (int)job->made.start_count, "tried", args->check.ran,
+                  "same", args->check.ran && args->check.same, "difference", args->check.largest),
+        CLI_OK);
 }
 
 int cmd_bundle(int argc, char **argv)

@@ -102,7 +102,7 @@ static inlay_status make_variant(const pack_args *args, const cli_common *common
                           .block = 32,
                           .prune = NAN,
                           .demand = { .metric = AGREE_relative, .goal = NAN, .sure = false },
-                          .progress = cli_progress };
+                          .calls.progress = cli_progress };
     quantize_report report = { 0 };
     inlay_status status;
 

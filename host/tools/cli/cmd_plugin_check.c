@@ -56,7 +56,7 @@ static error_t take_from(const cli_option *option, void *field, char *arg, struc
     plugin_check_args *args = field;
 
     (void)option;
-    args->check.from = (uint32_t)cli_number(state, "--from", arg, 0, 1e9);
+    args->check.child.from = (uint32_t)cli_number(state, "--from", arg, 0, 1e9);
     args->child = true;
     return 0;
 }
@@ -112,11 +112,11 @@ static const cli_option options_of_plugin_check[] = {
       "Only these checks: file, open, offers, device, memory, fences, infer, examples, operators, results, random, "
       "models, values, sharing, "
       "control, regions, patterns, cost, cancel, cache, leaks",
-      CLI_TEXT(plugin_check_args, check.group) },
+      CLI_TEXT(plugin_check_args, check.child.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
-    { "certify", NULL, NULL, CLI_SET(plugin_check_args, check.certify), .flags = OPTION_HIDDEN },
-    { "again", NULL, NULL, CLI_SET(plugin_check_args, check.again), .flags = OPTION_HIDDEN },
-    { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.work), .flags = OPTION_HIDDEN },
+    { "certify", NULL, NULL, CLI_SET(plugin_check_args, check.child.certify), .flags = OPTION_HIDDEN },
+    { "again", NULL, NULL, CLI_SET(plugin_check_args, check.child.again), .flags = OPTION_HIDDEN },
+    { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.child.work), .flags = OPTION_HIDDEN },
     { "foreign", NULL, NULL, CLI_SET(plugin_check_args, check.foreign), .flags = OPTION_HIDDEN },
     { .need = "no plugin file given", CLI_CALL(take_plugin, plugin_check_args, check.file) },
     { 0 },
@@ -236,9 +236,9 @@ int cmd_plugin_check(int argc, char **argv)
 
     cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     status = protect_inputs(&args.check, &diag);
-    if (status == INLAY_OK && !are_groups(args.check.group))
-        status =
-            inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.group, group_names);
+    if (status == INLAY_OK && !are_groups(args.check.child.group))
+        status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.child.group,
+                            group_names);
     else if (status == INLAY_OK && args.ort_ep != NULL)
         status = check_through_ort_ep(&args.check, args.ort_ep, &texts, &diag);
     if (status != INLAY_OK) {

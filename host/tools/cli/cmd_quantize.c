@@ -1,6 +1,6 @@
 /* inlay quantize: reduces the bits of a model's weights or computation, and measures the result. */
-#include "base/isa.h"
 #include "simd/cpu.h"
+#include "base/path.h"
 #include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/described.h"
@@ -127,10 +127,8 @@ static bool finish(void *user, struct argp_state *state)
     }
     command->args.small = command->args.mode == QUANTIZE_WEIGHTS && (command->has_mode || command->args.pack);
     if (command->args.pack && command->args.external == NULL) {
-        const char *slash = strrchr(command->args.output, '/');
-
         if ((size_t)snprintf(command->data_name, sizeof command->data_name, "%s.data",
-                             slash == NULL ? command->args.output : slash + 1) >= sizeof command->data_name)
+                             path_name(command->args.output)) >= sizeof command->data_name)
             cli_refuse(state, CLI_USAGE,
                        "the output name has more than %zu bytes, so no name of a data file can be derived from it; "
                        "set one with --external",
@@ -392,13 +390,13 @@ int cmd_quantize(int argc, char **argv)
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &command);
     command.args.skip = command.patterns;
     command.args.options = common.options;
-    command.args.progress = cli_progress;
-    command.args.note = common.verbose ? print_note : NULL;
+    command.args.calls.progress = cli_progress;
+    command.args.calls.note = common.verbose ? print_note : NULL;
     common.many_sessions = true; /* one progress bar for all sessions */
     timing.common = common;
     if (fork_server_start(&server, time_fresh, &timing)) {
-        command.args.timer = request_time;
-        command.args.timer_user = &server;
+        command.args.calls.timer = request_time;
+        command.args.calls.timer_user = &server;
     }
     INLAY_TRY(described_open(&common, command.args.model, command.data, command.samples, &session, &set, &diag));
     list = dataset_samples(set);

@@ -1,7 +1,9 @@
 #include "cli/doctor_report.h"
 #include "base/core_kind.h"
 #include "base/cpus.h"
+#include "base/path.h"
 #include "cli/plugins.h"
+#include "config/options.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,13 +22,6 @@ static const char *read_system(char text[128])
     return text;
 }
 
-static const char *last_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 /* The settings that are not defaults, "NAME=VALUE". */
 static json_t *settings_json(const inlay_options *options)
 {
@@ -40,7 +35,7 @@ static json_t *settings_json(const inlay_options *options)
 
         if (setting.source != INLAY_SOURCE_DEFAULT)
             (void)json_array_append_new(
-                list, json_sprintf("%s=%s", setting.name, is_path ? last_name(setting.text) : setting.text));
+                list, json_sprintf("%s=%s", setting.name, is_path ? path_name(setting.text) : setting.text));
     }
     return list;
 }
@@ -53,7 +48,7 @@ static json_t *plugins_json(const plugin_set *set)
         const plugin_file *file = plugin_set_file(set, i);
 
         (void)json_array_append_new(
-            list, json_sprintf("%s: %s %s, %s", last_name(file->path), file->name != NULL ? file->name : "unknown",
+            list, json_sprintf("%s: %s %s, %s", path_name(file->path), file->name != NULL ? file->name : "unknown",
                                file->version != NULL ? file->version : "", plugin_outcome_text(file->outcome)));
     }
     return list;

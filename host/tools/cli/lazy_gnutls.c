@@ -20,21 +20,13 @@ static const char soname[] = "libgnutls.so.30";
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_open;
 
-/* dlsym's result as a function pointer, as POSIX allows and ISO C does not. */
-static bool find_function(void *library, const char *name, void *out_function)
-{
-    void *symbol = dlsym(library, name);
-
-    memcpy(out_function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static void open_library(void)
 {
     void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
     is_open = library != NULL;
-#define FUNCTION(result, name, parameters, arguments) is_open = is_open && find_function(library, #name, &real_##name);
+#define FUNCTION(result, name, parameters, arguments)                                                                  \
+    is_open = is_open && (*(void **)&real_##name = dlsym(library, #name)) != NULL;
 #include "gnutls_functions.def"
 #undef FUNCTION
 }

@@ -1,5 +1,6 @@
 /* The members of a record that say where and how a model runs: origin, settings, placement, memory. */
 #include "lock/lock.h"
+#include "base/among.h"
 #include "base/sha256.h"
 #include "base/strbuf.h"
 #include "config/options.h"
@@ -71,12 +72,10 @@ inlay_status lock_origin(file_hash *model, json_t **out, inlay_diag *diag)
 
 bool lock_is_local(const char *name)
 {
-    static const char *const others[] = { "probe", "probe_timeout_ms", "crash_report", "cache_max_bytes" };
     inlay_option_doc doc = { .struct_size = sizeof doc };
 
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (strcmp(name, others[i]) == 0)
-            return true;
+    if (is_among(name, "probe probe_timeout_ms crash_report cache_max_bytes"))
+        return true;
     for (uint32_t i = 0; inlay_options_describe(i, &doc) == INLAY_OK; i++)
         if (strcmp(name, doc.name) == 0)
             return doc.kind == INLAY_SETTING_PATH || doc.kind == INLAY_SETTING_PATHS;

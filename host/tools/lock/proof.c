@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FORMAT = 2 }; /* 1 had other hashes of tensors */
+enum { FORMAT = 3 }; /* 1 had other hashes of tensors, 2 other tensors at the ends of regions */
 
 /* ---- regions */
 

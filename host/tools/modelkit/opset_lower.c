@@ -1,5 +1,6 @@
 /* Converts operators to an earlier opset: inputs become attributes, and newer attributes are removed. */
 #include "base/element.h"
+#include "base/among.h"
 #include "graph/change_version.h"
 #include "modelkit/opset_parts.h"
 #include <math.h>
@@ -542,10 +543,8 @@ static bool lower_scatter(struct conversion *conversion)
 
 static bool takes_axes(const char *op)
 {
-    static const char *const names[] = { "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceProd",     "ReduceL1",
-                                         "ReduceL2",   "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare" };
-
-    return conversion_is_one_of(op, names, sizeof names / sizeof names[0]);
+    return is_among(op, "ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
+                        "ReduceSumSquare");
 }
 
 /* Conversions of single operators. since: the operator's version in the model. */
@@ -595,7 +594,6 @@ bool conversion_lower(struct conversion *conversion)
 {
     const char *op = conversion_op(conversion);
     const uint32_t since = conversion->node->info.since_version;
-    static const char *const equal_shapes[] = { "Sum", "Max", "Min", "Mean" };
     const op_row *row;
 
     if (strcmp(op, "GroupNormalization") == 0 && since >= 21 && conversion->opset < 21)
@@ -609,7 +607,7 @@ bool conversion_lower(struct conversion *conversion)
         conversion->why = "its meaning changed with opset 9";
         return false;
     }
-    if (conversion->opset < 8 && since >= 8 && conversion_is_one_of(op, equal_shapes, 4) &&
+    if (conversion->opset < 8 && since >= 8 && is_among(op, "Sum Max Min Mean") &&
         !conversion_has_one_shape(conversion))
         return false;
     if (!lower_operator(conversion, op, since))

@@ -20,14 +20,6 @@ const op_row *conversion_row(const struct conversion *conversion)
     return op_find("ai.onnx", conversion_op(conversion), conversion->opset, NULL);
 }
 
-bool conversion_is_one_of(const char *op, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(op, names[i]) == 0)
-            return true;
-    return false;
-}
-
 void conversion_drop_attr(struct conversion *conversion, const char *name)
 {
     graph_node *node = conversion->node;

@@ -30,7 +30,6 @@ uint32_t conversion_number(struct conversion *conversion, const char *suffix, do
 uint32_t conversion_input(const struct conversion *conversion, uint32_t i);
 /* The rank of input 0, or INLAY_RANK_UNKNOWN. */
 uint32_t conversion_rank(const struct conversion *conversion);
-bool conversion_is_one_of(const char *op, const char *const *names, size_t count);
 /* Replaces the output of the node by a new value and returns that value, so that a node that reads it can produce the
  * old output. */
 uint32_t conversion_take_output(struct conversion *conversion, const char *suffix);

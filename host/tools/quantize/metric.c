@@ -1,4 +1,5 @@
 #include "quantize/metric.h"
+#include "base/among.h"
 #include "base/element.h"
 #include <string.h>
 
@@ -11,22 +12,10 @@ static const graph_node *producer_of(const struct graph *graph, uint32_t value)
     return node == INLAY_NONE ? NULL : graph->nodes[node];
 }
 
-static bool is_one_of(const char *op, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(op, names[i]) == 0)
-            return true;
-    return false;
-}
-#define IS_ONE_OF(op, names) is_one_of(op, names, sizeof(names) / sizeof *(names))
-
 /* Operators that keep the numbers, though perhaps in another shape. */
 static bool keeps_numbers(const char *op)
 {
-    static const char *const names[] = { "Reshape", "Transpose", "Squeeze",          "Unsqueeze",     "Identity",
-                                         "Cast",    "Flatten",   "DequantizeLinear", "QuantizeLinear" };
-
-    return IS_ONE_OF(op, names);
+    return is_among(op, "Reshape Transpose Squeeze Unsqueeze Identity Cast Flatten DequantizeLinear QuantizeLinear");
 }
 
 /* Does the node keep the numbers, and the rows along the last axis? */
@@ -48,12 +37,12 @@ static bool keeps_rows(const struct graph *graph, const graph_node *node)
 /* Does the node reduce or normalise rows along the last axis to a choice among their elements? */
 static bool chooses(const struct graph *graph, const graph_node *node)
 {
-    static const char *const names[] = { "Softmax", "LogSoftmax", "ArgMax", "TopK" };
     const char *op = node->info.op_type.data;
     const inlay_value_info *in;
     int64_t axis;
 
-    if (!IS_ONE_OF(op, names) || node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE)
+    if (!is_among(op, "Softmax LogSoftmax ArgMax TopK") || node->info.input_count == 0 ||
+        node->info.inputs[0] == INLAY_NONE)
         return false;
     in = &graph->values[node->info.inputs[0]].info;
     axis = graph_attr_int(node, "axis", strcmp(op, "ArgMax") == 0 ? 0 : -1);
@@ -93,14 +82,13 @@ static const graph_node *source_of(const struct graph *graph, uint32_t value, bo
 
 agree_metric agree_metric_of(const struct graph *graph, uint32_t output)
 {
-    static const char *const gates[] = { "Sigmoid", "HardSigmoid" };
     const uint32_t value = graph->outputs[output];
     bool same_rows;
     const graph_node *source = source_of(graph, value, &same_rows);
 
     if (!element_is_float(graph->values[value].info.dtype))
         return AGREE_equal;
-    if (source != NULL && IS_ONE_OF(source->info.op_type.data, gates))
+    if (source != NULL && is_among(source->info.op_type.data, "Sigmoid HardSigmoid"))
         return AGREE_iou;
     if ((source != NULL && same_rows && strstr(source->info.op_type.data, "Softmax") != NULL &&
          chooses(graph, source)) ||

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define NO_SET UINT32_MAX
 enum {
@@ -134,8 +133,8 @@ static void note_set(const struct choice *choice, uint32_t index)
 
     (void)snprintf(line, sizeof line, "4 bits for %lld x %lld, part %u: error %.3g", (long long)set->depth,
                    (long long)set->rows, set->part, sqrt(set->harm));
-    if (choice->how->args->note != NULL)
-        choice->how->args->note(choice->how->args->progress_user, line);
+    if (choice->how->args->calls.note != NULL)
+        choice->how->args->calls.note(choice->how->args->calls.progress_user, line);
 }
 
 static inlay_status measure(struct choice *choice, uint32_t k, uint8_t *bits_of)
@@ -222,8 +221,9 @@ inlay_status mixed_choose(const mixed_options *how, const layer_list *list, uint
         return no_memory(diag, "for %u layers", list->count);
     find_sets(&choice);
     for (uint32_t k = 0; k < choice.set_count; k++) {
-        if (how->args->progress != NULL &&
-            how->args->progress(how->args->progress_user, 0.4 + 0.2 * k / choice.set_count, "choosing bits") != 0) {
+        if (how->args->calls.progress != NULL &&
+            how->args->calls.progress(how->args->calls.progress_user, 0.4 + 0.2 * k / choice.set_count,
+                                      "choosing bits") != 0) {
             status = inlay_fail(diag, INLAY_CANCELLED, "stopped; nothing was written");
             goto done;
         }

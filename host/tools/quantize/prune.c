@@ -1,4 +1,5 @@
 #include "quantize/prune.h"
+#include "base/among.h"
 #include "inlay/check.h"
 #include "modelkit/edit.h"
 #include <math.h>
@@ -103,13 +104,7 @@ struct pruning {
 
 static bool keeps_zero(const char *op)
 {
-    static const char *const names[] = { "Relu", "LeakyRelu", "Tanh", "Gelu",      "Abs",      "Neg",  "Identity",
-                                         "Elu",  "Selu",      "Celu", "HardSwish", "Softsign", "Swish" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(op, names[i]) == 0)
-            return true;
-    return false;
+    return is_among(op, "Relu LeakyRelu Tanh Gelu Abs Neg Identity Elu Selu Celu HardSwish Softsign Swish");
 }
 
 static graph_node *only_reader(const struct pruning *pruning, uint32_t value)

@@ -35,7 +35,8 @@ struct job {
 
 static inlay_status report_progress(const struct job *job, double fraction, const char *what)
 {
-    if (job->args->progress != NULL && job->args->progress(job->args->progress_user, fraction, what) != 0)
+    if (job->args->calls.progress != NULL &&
+        job->args->calls.progress(job->args->calls.progress_user, fraction, what) != 0)
         return inlay_fail(job->diag, INLAY_CANCELLED, "stopped; nothing was written");
     return INLAY_OK;
 }
@@ -177,10 +178,10 @@ static inlay_status scale_channels(struct job *job, graph_model *model, const la
     INLAY_TRY(awq_model(model, list, &scaling, &context->known, &count, job->diag));
     if (count == 0)
         goto done;
-    if (job->args->note != NULL) {
+    if (job->args->calls.note != NULL) {
         const char *line = arena_format(&job->report->arena, "channels of %u values scaled", count);
 
-        job->args->note(job->args->progress_user, line != NULL ? line : "");
+        job->args->calls.note(job->args->calls.progress_user, line != NULL ? line : "");
     }
     status = scratch_save(&job->scratch, "base", model, true, path, job->diag);
 done:
@@ -198,8 +199,8 @@ static inlay_status gather_statistics(struct job *job, graph_model *model, const
     if (how->bits != 4 || args->made_up || args->mode == QUANTIZE_DYNAMIC)
         return INLAY_OK;
     INLAY_TRY(scratch_save(&job->scratch, "base", model, true, path, job->diag));
-    INLAY_TRY(moments_gather(path, job->plain, args->data, list, args->block, args->progress, args->progress_user,
-                             &context->known, job->diag));
+    INLAY_TRY(moments_gather(path, job->plain, args->data, list, args->block, args->calls.progress,
+                             args->calls.progress_user, &context->known, job->diag));
     how->inputs = context->known.layers;
     INLAY_TRY(scale_channels(job, model, list, how, context, path));
     if (args->bits == LOW_BIT_MIXED)
@@ -216,8 +217,8 @@ static inlay_status reduce_weights(struct job *job)
     low_bit_options how = { .bits = args->bits == LOW_BIT_MIXED ? 4 : args->bits,
                             .block = args->block,
                             .nbits = args->nbits,
-                            .progress = args->progress,
-                            .progress_user = args->progress_user };
+                            .progress = args->calls.progress,
+                            .progress_user = args->calls.progress_user };
     inlay_session *base = NULL;
     layer_form *forms;
     layer_list list;
@@ -276,8 +277,8 @@ static inlay_status prune_weights(struct job *job)
     }
     if (!args->made_up && args->prune > 0) {
         INLAY_TRY(scratch_save(&job->scratch, "base", base->model, true, path, job->diag));
-        INLAY_TRY(moments_gather(path, job->plain, args->data, &list, args->block, args->progress, args->progress_user,
-                                 &known, job->diag));
+        INLAY_TRY(moments_gather(path, job->plain, args->data, &list, args->block, args->calls.progress,
+                                 args->calls.progress_user, &known, job->diag));
         how.inputs = known.layers;
     }
     INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, job->diag));
@@ -357,7 +358,7 @@ static inlay_status compare_speed(struct job *job)
 
         INLAY_TRY(report_progress(job, 0.9, "timing"));
         for (uint32_t i = round; i < round + 2; i++)
-            if (args->timer == NULL || !args->timer(args->timer_user, paths[i % 2], &ms[i % 2]))
+            if (args->calls.timer == NULL || !args->calls.timer(args->calls.timer_user, paths[i % 2], &ms[i % 2]))
                 INLAY_TRY(
                     evaluate_time_alone(args->data, paths[i % 2], job->plain, QUANTIZE_TIMED_S, &ms[i % 2], job->diag));
         pace_add(&pace, ms[0], ms[1]);

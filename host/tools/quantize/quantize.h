@@ -17,7 +17,18 @@ typedef enum quantize_method {
     QUANTIZE_MSE,
 } quantize_method;
 
-#define QUANTIZE_TIMED_S 0.15 /* seconds for which a session is timed */
+#define QUANTIZE_TIMED_S 0.15 /* Functions of the caller; each may be NULL. */
+typedef struct quantize_calls {
+    int (*progress)(void *user, double fraction, const char *what); /* non-zero stops */
+    void (*note)(void *user, const char *text);                     /* called with one line for each candidate */
+    void *progress_user;                                            /* argument of both */
+    /* Measures the milliseconds of one run of the model at path, which is the original or a candidate. If the function
+     * returns false, or is NULL, the time is measured in this process. */
+    bool (*timer)(void *user, const char *path, double *out_ms);
+    void *timer_user;
+} quantize_calls;
+
+/* seconds for which a session is timed */
 
 typedef struct quantize_args {
     const char *model, *output;
@@ -41,13 +52,7 @@ typedef struct quantize_args {
     agree_demand demand; /* goal NAN: the default of the metric */
     bool front;          /* QUANTIZE_STATIC: also run points between all floats and all integers */
     const char *stats;   /* QUANTIZE_STATIC: file with the results of an earlier search, read and extended; or NULL */
-    int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
-    void *progress_user;
-    void (*note)(void *user, const char *text); /* called with one line for each candidate; or NULL */
-    /* Measures the milliseconds of one run of the model at path, which is the original or a candidate. If the function
-     * returns false, or is NULL, the time is measured in this process. */
-    bool (*timer)(void *user, const char *path, double *out_ms);
-    void *timer_user;
+    quantize_calls calls;
 } quantize_args;
 
 typedef struct quantize_layer {

@@ -64,8 +64,9 @@ static inlay_status calibrate_base(struct search *search)
     search->layer_count = list.count;
     INLAY_TRY(qdq_values(raw.model->main, &list, &arena, &values, &count, search->diag));
     if (count > 0 && !stats_ranges(search->known, values, count, &search->calibration)) {
-        INLAY_TRY(calibrate(search->base, search->plain, search->args->data, values, count, search->args->progress,
-                            search->args->progress_user, &search->calibration, search->diag));
+        INLAY_TRY(calibrate(search->base, search->plain, search->args->data, values, count,
+                            search->args->calls.progress, search->args->calls.progress_user, &search->calibration,
+                            search->diag));
         stats_add_ranges(search->known, &search->calibration);
         INLAY_TRY(stats_save(search->known, true, search->diag));
     }
@@ -117,13 +118,13 @@ static inlay_status evaluate_final(struct search *search, const struct candidate
         status = no_memory(search->diag, "to search");
         goto done;
     }
-    if (search->args->note != NULL) {
+    if (search->args->calls.note != NULL) {
         const char *line =
             arena_format(search->arena, "on all samples, %s: %.5g (%s), %.4g ms instead of %.4g ms", result->what,
                          result->agreement.score.value, agree_metric_name(result->agreement.metric), result->ms_after,
                          result->ms_before);
 
-        search->args->note(search->args->progress_user, line != NULL ? line : "");
+        search->args->calls.note(search->args->calls.progress_user, line != NULL ? line : "");
     }
 done:
     subject_close(&after);
@@ -279,8 +280,8 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
         search->input_ranges = other.input_ranges;
         search->known = NULL;
         other.calibration = was;
-        if (search->args->note != NULL)
-            search->args->note(search->args->progress_user, "channels are balanced before quantization");
+        if (search->args->calls.note != NULL)
+            search->args->calls.note(search->args->calls.progress_user, "channels are balanced before quantization");
     }
     search->tried = other.tried;
     search->done = other.done;

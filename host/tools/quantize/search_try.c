@@ -43,7 +43,8 @@ inlay_status search_reopen_original(struct search *search)
 static inlay_status report_progress(struct search *search, const char *what)
 {
     search->done += (1 - search->done) * 0.01;
-    if (search->args->progress != NULL && search->args->progress(search->args->progress_user, search->done, what) != 0)
+    if (search->args->calls.progress != NULL &&
+        search->args->calls.progress(search->args->calls.progress_user, search->done, what) != 0)
         return inlay_fail(search->diag, INLAY_CANCELLED, "stopped; nothing was written");
     return INLAY_OK;
 }
@@ -82,7 +83,7 @@ static void note(const struct search *search, const struct candidate *candidate,
 {
     char line[320];
 
-    if (search->args->note == NULL)
+    if (search->args->calls.note == NULL)
         return;
     if (verdict != NULL)
         (void)snprintf(line, sizeof line, "%s, ranges by %s%s, %u layers in floats: %.5g (%s), error %.3g",
@@ -92,7 +93,7 @@ static void note(const struct search *search, const struct candidate *candidate,
     else
         (void)snprintf(line, sizeof line, "%s: %.4g ms instead of %.4g ms", placement_names[candidate->placement],
                        ms[1], ms[0]);
-    search->args->note(search->args->progress_user, line);
+    search->args->calls.note(search->args->calls.progress_user, line);
 }
 
 bool search_note_point(struct search *search, const char *what, const struct verdict *verdict, double ms)

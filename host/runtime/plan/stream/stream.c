@@ -371,8 +371,8 @@ double weight_stream_read_ns(struct weight_stream *stream)
     if (stream == NULL)
         return ns;
     (void)pthread_mutex_lock(&stream->lock);
-    if (stream->read_bytes > 0)
-        ns = (double)sum_sizes(stream).streamed * (double)stream->read_ns / (double)stream->read_bytes;
+    if (stream->reads.bytes > 0)
+        ns = (double)sum_sizes(stream).streamed * (double)stream->reads.ns / (double)stream->reads.bytes;
     (void)pthread_mutex_unlock(&stream->lock);
     return ns;
 }

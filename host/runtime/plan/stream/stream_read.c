@@ -199,8 +199,8 @@ static int stream_load(struct weight_stream *stream, uint32_t index)
     error = stream_read_pages(copy.data, copy.bytes, true);
     (void)pthread_mutex_lock(&stream->lock);
     if (error == 0 && !copy.resident) {
-        stream->read_bytes += copy.bytes;
-        stream->read_ns += clock_ns() - start;
+        stream->reads.bytes += copy.bytes;
+        stream->reads.ns += clock_ns() - start;
     }
     range = &stream->ranges[index];
     range->state = error == 0 ? RANGE_PRESENT : RANGE_ABSENT;

@@ -61,13 +61,14 @@ struct weight_stream {
     stream_range *ranges;  /* [range_count] */
     uint32_t range_count;
     struct step_weights *steps;
-    uint32_t positions;           /* number of positions of a run */
-    uint32_t at;                  /* position of the step that began last; INLAY_NONE: none yet */
-    uint32_t pinned;              /* steps that read their weights now */
-    uint32_t loading;             /* ranges that are being read */
-    uint64_t loaded;              /* bytes of ranges in memory, or being read, that do not stay there */
-    uint64_t read_bytes;          /* bytes of ranges that do not stay in memory, read so far */
-    uint64_t read_ns;             /* time of these reads */
+    uint32_t positions; /* number of positions of a run */
+    uint32_t at;        /* position of the step that began last; INLAY_NONE: none yet */
+    uint32_t pinned;    /* steps that read their weights now */
+    uint32_t loading;   /* ranges that are being read */
+    uint64_t loaded;    /* bytes of ranges in memory, or being read, that do not stay there */
+    struct {
+        uint64_t bytes, ns; /* of ranges that do not stay in memory, so far */
+    } reads;
     uint64_t least;               /* bytes of such ranges that are always allowed: the ranges of the largest step */
     uint64_t (*spare)(void *ctx); /* further bytes allowed now; NULL: weight_stream_begin() was not called */
     void *spare_ctx;
