@@ -27,9 +27,9 @@ FEATURES = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
 LEVELS = [level for level, flag in (("avx512", " avx512_vnni"), ("avx2", " avx2 ")) if flag in FEATURES] + ["baseline"]
 
 
-def generated(seed):
+def generated(seed, sizes=True):
     """A chain of layers with residual sums, an If, and values that enter several regions. Nodes at the beginning compute
-    some of the weights from constants, as torch exports equal ones."""
+    some of the weights from constants, as torch exports equal ones, and, with `sizes`, the target of Reshapes."""
     rng, choose = np.random.default_rng(seed), random.Random(seed)
     nodes, first, weights, current, older, channels, image = [], [], [], "x", "x", 8, True
 
@@ -47,8 +47,14 @@ def generated(seed):
         nodes.append(helper.make_node(op, inputs, [f"v{len(nodes)}"], name=f"n{len(nodes)}", **attributes))
         return nodes[-1].output[0]
 
+    weights += [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in (("zeroth", [0]), ("rest", [channels, 6, 6]))]
+    if sizes:
+        first += [helper.make_node(op, inputs, [out], **({"axis": 0} if op == "Concat" else {})) for op, inputs, out in (
+            ("Shape", ["x"], "sizes"), ("Gather", ["sizes", "zeroth"], "rows"), ("Concat", ["rows", "rest"], "target"))]
     for layer in range(14):
         before, kind = current, choose.choice(["mix", "mix", "norm", "unary", "sum", "softmax", "pool", "mean", "constant", "if"])
+        if sizes and image and layer % 3 == 2:  # sizes that are known before a run, but enter the region as a tensor
+            current = add("Reshape", [current, "target"])
         if layer == 8:
             current, image = add("Flatten", [current]), False
             current = add("MatMul", [current, weight(channels * 36, 24)])

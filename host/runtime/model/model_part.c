@@ -111,46 +111,54 @@ static bool grow(const struct graph *graph, bool *nodes, bool *touched)
     return grew;
 }
 
-/* Does the node compute the same in each session, from constants and fixed values alone? */
-static bool is_fixed_node(const struct graph *graph, const graph_node *node, const bool *fixed)
+/* MODEL_PART_* of what the node computes. */
+static uint8_t kind_of_node(const struct graph *graph, const graph_node *node, const uint8_t *kinds)
 {
     const op_row *row = op_find(node->info.domain.data, node->info.op_type.data, node->opset, NULL);
-    bool is_fixed = row != NULL && (row->flags & OP_RANDOM) == 0 && node->body_count == 0;
+    const bool is_size = strcmp(node->info.op_type.data, "Shape") == 0 || strcmp(node->info.op_type.data, "Size") == 0;
+    uint8_t kind = is_size ? MODEL_PART_SIZE : MODEL_PART_CONSTANT;
 
-    for (uint32_t k = 0; is_fixed && k < graph_read_count(node); k++) {
+    if (row == NULL || (row->flags & OP_RANDOM) != 0 || node->body_count > 0)
+        return MODEL_PART_VARIES;
+    for (uint32_t k = 0; !is_size && k < graph_read_count(node); k++) {
         const uint32_t value = graph_read_at(node, k);
 
-        is_fixed = value == INLAY_NONE || graph_is_constant(graph, value) || fixed[value];
+        if (value == INLAY_NONE || graph_is_constant(graph, value))
+            continue;
+        if (kinds[value] == MODEL_PART_VARIES)
+            return MODEL_PART_VARIES;
+        kind = kinds[value] == MODEL_PART_SIZE ? MODEL_PART_SIZE : kind;
     }
-    return is_fixed;
+    return kind;
 }
 
-bool *model_part_fixed(graph_model *model)
+uint8_t *model_part_kinds(graph_model *model)
 {
     const struct graph *graph = model->main;
-    bool *fixed = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *fixed);
+    uint8_t *kinds = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *kinds);
 
-    for (uint32_t i = 0; fixed != NULL && i < graph->node_count; i++) {
+    for (uint32_t i = 0; kinds != NULL && i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
-        const bool is_fixed = is_fixed_node(graph, node, fixed);
+        const uint8_t kind = kind_of_node(graph, node, kinds);
 
-        for (uint32_t output = 0; is_fixed && output < node->info.output_count; output++)
+        for (uint32_t output = 0; output < node->info.output_count; output++)
             if (node->info.outputs[output] != INLAY_NONE)
-                fixed[node->info.outputs[output]] = true;
+                kinds[node->info.outputs[output]] = kind;
     }
-    return fixed;
+    return kinds;
 }
 
-/* Adds the nodes of the fixed values that the part reads, and marks them in `taken` [node_count]. As inputs of the part
- * they would no longer be constants, which other kernels or providers run with other bits. Goes from the last node to
- * the first, because nodes are in topological order. */
-static void take_fixed(const struct graph *graph, const bool *fixed, bool *nodes, bool *taken)
+/* Adds the nodes that compute what the part reads from constants alone, and marks them in `taken` [node_count]. As
+ * inputs of the part these values would be no constants, and nodes that read them would run on other kernels or
+ * providers, with other bits. Goes from the last node to the first, because nodes are in topological order. */
+static void take_constants(const struct graph *graph, const uint8_t *kinds, bool *nodes, bool *taken)
 {
     for (uint32_t i = graph->node_count; i-- > 0;)
         for (uint32_t k = 0; nodes[i] && k < graph_read_count(graph->nodes[i]); k++) {
             const uint32_t value = graph_read_at(graph->nodes[i], k);
-            const uint32_t producer =
-                value != INLAY_NONE && fixed[value] ? graph->values[value].info.producer : INLAY_NONE;
+            const uint32_t producer = value != INLAY_NONE && kinds[value] == MODEL_PART_CONSTANT
+                                          ? graph->values[value].info.producer
+                                          : INLAY_NONE;
 
             if (producer != INLAY_NONE && !nodes[producer])
                 nodes[producer] = taken[producer] = true;
@@ -184,17 +192,17 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
     const struct graph *graph = model->main;
     bool *seen = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *seen);
     bool *taken = arena_array(&model->arena, (size_t)graph->node_count + 1, sizeof *taken);
-    const bool *fixed = model_part_fixed(model);
+    const uint8_t *kinds = model_part_kinds(model);
     inlay_status status = start_part(model, out, diag);
 
     if (status != INLAY_OK)
         return status;
-    if (seen == NULL || taken == NULL || fixed == NULL)
+    if (seen == NULL || taken == NULL || kinds == NULL)
         return no_memory(diag, "to cut the model");
     out->nodes = nodes;
     for (uint32_t d = 0; d < depth && grow(graph, nodes, seen); d++)
         continue;
-    take_fixed(graph, fixed, nodes, taken);
+    take_constants(graph, kinds, nodes, taken);
     memset(seen, 0, graph->value_count * sizeof *seen);
     for (uint32_t i = 0; i < graph->output_count; i++)
         seen[graph->outputs[i]] = true;

@@ -17,9 +17,14 @@ typedef struct model_part {
 INLAY_NODISCARD inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint32_t input_count,
                                                 const uint32_t *outputs, uint32_t output_count, model_part *out,
                                                 inlay_diag *diag);
-/* Marks the values of the main graph that nodes compute from constants alone, and that are the same in each session.
- * Returns [value_count], which the model owns. NULL: out of memory. */
-bool *model_part_fixed(graph_model *model);
+/* What a value of the main graph depends on. */
+enum {
+    MODEL_PART_VARIES,   /* elements of an input, or a random number */
+    MODEL_PART_CONSTANT, /* constants alone */
+    MODEL_PART_SIZE      /* constants, and sizes of other values */
+};
+/* Returns MODEL_PART_* for each value, [value_count], which the model owns. NULL: out of memory. */
+uint8_t *model_part_kinds(graph_model *model);
 /* The nodes that are marked in nodes [node_count], their neighbours at a distance of at most depth edges, and the nodes
  * that compute what they read from constants alone, such as Constant. The part keeps a reference to nodes. */
 INLAY_NODISCARD inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, model_part *out,

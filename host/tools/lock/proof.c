@@ -21,35 +21,46 @@ enum { FORMAT = 3 }; /* 1 had other hashes of tensors, 2 other tensors at the en
 
 /* ---- regions */
 
-/* The names of the values without those that each region computes itself from constants, unless they are outputs. */
-static const char **names_of(graph_model *model, const bool *fixed, const uint32_t *values, uint32_t *count)
+static bool is_tensor_of_proof(const graph_model *model, const uint8_t *kinds, uint32_t value)
 {
-    const char **names = arena_array(&model->arena, (size_t)*count + 1, sizeof *names);
-    uint32_t used = 0;
+    return kinds[value] != MODEL_PART_CONSTANT || /* which each region computes itself */
+           (model->main->values[value].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0;
+}
 
-    for (uint32_t i = 0; names != NULL && i < *count; i++) {
-        const inlay_value_info *info = &model->main->values[values[i]].info;
+static bool is_size(const graph_model *model, const uint8_t *kinds, uint32_t value)
+{
+    (void)model;
+    return kinds[value] == MODEL_PART_SIZE;
+}
 
-        if (!fixed[values[i]] || (info->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
-            names[used++] = info->name.data;
-    }
-    *count = used;
+/* The names of the values for which `has` is true. */
+static const char **names_of(graph_model *model, const uint8_t *kinds, const uint32_t *values, uint32_t count,
+                             bool (*has)(const graph_model *model, const uint8_t *kinds, uint32_t value),
+                             uint32_t *out_count)
+{
+    const char **names = arena_array(&model->arena, (size_t)count + 1, sizeof *names);
+
+    *out_count = 0;
+    for (uint32_t i = 0; names != NULL && i < count; i++)
+        if (has(model, kinds, values[i]))
+            names[(*out_count)++] = model->main->values[values[i]].info.name.data;
     return names;
 }
 
-static inlay_status cut_region(proof_cut *cut, const bool *fixed, uint32_t region, inlay_diag *diag)
+static inlay_status cut_region(proof_cut *cut, const uint8_t *kinds, uint32_t region, inlay_diag *diag)
 {
     proof_region *made = &cut->regions[region];
+    graph_model *model = cut->model;
     model_part part;
-    inlay_status status = model_part_stage(cut->model, region, cut->count, &part, diag);
+    inlay_status status = model_part_stage(model, region, cut->count, &part, diag);
 
     if (status != INLAY_OK)
         return status;
-    made->input_count = part.input_count;
-    made->output_count = part.output_count;
-    made->inputs = names_of(cut->model, fixed, part.inputs, &made->input_count);
-    made->outputs = names_of(cut->model, fixed, part.outputs, &made->output_count);
-    return made->inputs != NULL && made->outputs != NULL ? INLAY_OK : no_memory(diag, "for the regions");
+    made->inputs = names_of(model, kinds, part.inputs, part.input_count, is_tensor_of_proof, &made->input_count);
+    made->outputs = names_of(model, kinds, part.outputs, part.output_count, is_tensor_of_proof, &made->output_count);
+    made->sizes = names_of(model, kinds, part.inputs, part.input_count, is_size, &made->size_count);
+    return made->inputs != NULL && made->outputs != NULL && made->sizes != NULL ? INLAY_OK
+                                                                                : no_memory(diag, "for the regions");
 }
 
 inlay_status proof_cut_make(const char *path, const inlay_options *options, uint32_t count, proof_cut *out,
@@ -57,7 +68,7 @@ inlay_status proof_cut_make(const char *path, const inlay_options *options, uint
 {
     const session_source source = { .path = path, .fd = -1 };
     inlay_session raw = { .model = NULL };
-    const bool *fixed;
+    const uint8_t *kinds;
     model_part all;
     inlay_status status;
 
@@ -73,11 +84,11 @@ inlay_status proof_cut_make(const char *path, const inlay_options *options, uint
     }
     out->count = count < all.kept ? count : all.kept;
     out->regions = calloc(out->count, sizeof *out->regions);
-    fixed = model_part_fixed(raw.model);
-    if (out->regions == NULL || fixed == NULL)
+    kinds = model_part_kinds(raw.model);
+    if (out->regions == NULL || kinds == NULL)
         return no_memory(diag, "for the regions");
     for (uint32_t i = 0; i < out->count; i++)
-        INLAY_TRY(cut_region(out, fixed, i, diag));
+        INLAY_TRY(cut_region(out, kinds, i, diag));
 done:
     return status;
 }
@@ -413,6 +424,38 @@ static const char *hash_of(const proof_file *proof, const char *name)
     return json_string_value(json_object_get(json_object_get(json_object_get(proof->json, "tensors"), name), "sha256"));
 }
 
+/* Loads a tensor of the proof, and checks its hash. *out_value is NULL if it is optional, and the proof has none. */
+static inlay_status load_tensor(const proof_file *proof, const inlay_io_info *info, inlay_value **out_value,
+                                inlay_diag *diag)
+{
+    const char *want = hash_of(proof, info->name);
+    inlay_io_info file = *info;
+    char hash[65];
+    inlay_status status;
+
+    *out_value = NULL;
+    if (want == NULL && info->optional != 0)
+        return INLAY_OK;
+    if (want == NULL)
+        return inlay_fail(diag, INLAY_RESULTS_DIFFER, "the proof has no tensor '%.200s', which enters the region",
+                          info->name);
+    file.name = want;
+    INLAY_TRY(value_load_named(proof->folder, &file, out_value, diag));
+    if (*out_value == NULL)
+        return inlay_fail(diag, INLAY_NOT_FOUND,
+                          "%s has no file %s.npy of tensor '%.200s'; the maker of the proof has it", proof->folder,
+                          want, info->name);
+    value_hash_tensor(*out_value, hash);
+    if (strcmp(hash, want) == 0)
+        return INLAY_OK;
+    inlay_value_unref(*out_value);
+    *out_value = NULL;
+    status = inlay_fail(diag, INLAY_RESULTS_DIFFER, "%s/%s.npy is not the tensor '%.200s' of the proof", proof->folder,
+                        want, info->name);
+done:
+    return status;
+}
+
 /* Binds the tensors that enter the region, from the files of the proof. */
 static inlay_status bind_inputs(const proof_file *proof, const inlay_session *session, inlay_context *context,
                                 inlay_diag *diag)
@@ -421,40 +464,76 @@ static inlay_status bind_inputs(const proof_file *proof, const inlay_session *se
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
-        inlay_io_info info = { .struct_size = sizeof info }, file;
-        const char *want;
-        char hash[65];
+        inlay_io_info info = { .struct_size = sizeof info };
 
         INLAY_TRY(inlay_session_input(session, i, &info));
-        want = hash_of(proof, info.name);
-        if (want == NULL && info.optional != 0)
-            continue;
-        if (want == NULL) {
-            status = inlay_fail(diag, INLAY_RESULTS_DIFFER, "the proof has no tensor '%.200s', which enters the region",
-                                info.name);
-            goto done;
-        }
-        file = info;
-        file.name = want;
-        INLAY_TRY(value_load_named(proof->folder, &file, &value, diag));
-        if (value == NULL) {
-            status = inlay_fail(diag, INLAY_NOT_FOUND,
-                                "%s has no file %s.npy of tensor '%.200s'; the maker of the proof has it",
-                                proof->folder, want, info.name);
-            goto done;
-        }
-        value_hash_tensor(value, hash);
-        if (strcmp(hash, want) != 0) {
-            status = inlay_fail(diag, INLAY_RESULTS_DIFFER, "%s/%s.npy is not the tensor '%.200s' of the proof",
-                                proof->folder, want, info.name);
-            goto done;
-        }
-        INLAY_TRY(inlay_context_set_input(context, i, value, diag));
+        INLAY_TRY(load_tensor(proof, &info, &value, diag));
+        if (value != NULL)
+            INLAY_TRY(inlay_context_set_input(context, i, value, diag));
         inlay_value_unref(value);
         value = NULL;
     }
 done:
     inlay_value_unref(value);
+    return status;
+}
+
+/* Makes an input of the graph a constant with this value. */
+static inlay_status fix_input(struct graph *graph, uint32_t input, const inlay_value *value, inlay_diag *diag)
+{
+    inlay_tensor_view view;
+    void *data = NULL;
+
+    if (value_view(value, &view))
+        data = arena_alloc(&graph->model->arena, view.bytes + 1);
+    if (data == NULL)
+        return no_memory(diag, "for the sizes of a region");
+    memcpy(data, view.data, view.bytes);
+    graph->values[input].info.flags &= ~(uint32_t)INLAY_VALUE_GRAPH_INPUT;
+    graph->values[input].declared = false;
+    return graph_set_constant(graph, input, view.dtype, view.rank, view.dims, data, view.bytes) == INLAY_OK
+               ? INLAY_OK
+               : no_memory(diag, "for the sizes of a region");
+}
+
+/* Makes the inputs of the region's model at `path` that follow from sizes constants. In the whole model their values
+ * are known before a run, and providers refuse some nodes, such as Reshape, where they are not. */
+static inlay_status fix_sizes(const proof_file *proof, const proof_region *region, const char *path, inlay_diag *diag)
+{
+    const session_source source = { .path = path, .fd = -1 };
+    const model_save_options save = { .external_file = NULL };
+    inlay_session raw = { .model = NULL };
+    inlay_value *value = NULL;
+    struct graph *graph;
+    uint32_t kept = 0;
+    inlay_status status;
+
+    INLAY_TRY(session_load_model(&raw, &source, proof->options, diag));
+    graph = raw.model->main;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_value *input = &graph->values[graph->inputs[i]];
+        const inlay_io_info info = { .struct_size = sizeof info,
+                                     .name = input->info.name.data,
+                                     .kind = INLAY_KIND_TENSOR,
+                                     .dtype = input->declared_dtype };
+        bool is_size = false;
+
+        for (uint32_t k = 0; k < region->size_count; k++)
+            is_size = is_size || strcmp(region->sizes[k], info.name) == 0;
+        if (!is_size) {
+            graph->inputs[kept++] = graph->inputs[i];
+            continue;
+        }
+        INLAY_TRY(load_tensor(proof, &info, &value, diag));
+        INLAY_TRY(fix_input(graph, graph->inputs[i], value, diag));
+        inlay_value_unref(value);
+        value = NULL;
+    }
+    graph->input_count = kept;
+    status = model_save(raw.model, path, &save, diag);
+done:
+    inlay_value_unref(value);
+    graph_model_destroy(raw.model);
     return status;
 }
 
@@ -494,6 +573,8 @@ inlay_status proof_check(const proof_file *proof, uint32_t region, uint32_t *out
     work.part_count = proof->cut.count;
     INLAY_TRY(inlay_extract(proof->model, proof->options, &work, diag));
     *out_nodes = work.nodes_kept;
+    if (proof->cut.regions[region].size_count > 0)
+        INLAY_TRY(fix_sizes(proof, &proof->cut.regions[region], path, diag));
     INLAY_TRY(inlay_session_create(path, proof->options, &session, diag));
     INLAY_TRY(inlay_context_create(session, &context, diag));
     INLAY_TRY(bind_inputs(proof, session, context, diag));

@@ -15,7 +15,8 @@
 /* The tensors at the ends of a region, without constants. */
 typedef struct proof_region {
     const char **inputs, **outputs; /* [input_count], [output_count] */
-    uint32_t input_count, output_count;
+    const char **sizes;             /* [size_count] those of the inputs that follow from sizes of the model's inputs */
+    uint32_t input_count, output_count, size_count;
 } proof_region;
 
 /* A model cut into regions. {0} is none. */
