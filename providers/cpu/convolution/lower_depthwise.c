@@ -449,13 +449,19 @@ bool depthwise_supports_producer(const kernel_conv_shape *shape)
            window_rows * shape->width <= TABLE_PIXELS;
 }
 
+/* Do vectors hold whole groups of this many channels, or groups whole vectors? */
+static bool divides(int64_t depth)
+{
+    return DEPTHWISE_LANES % depth == 0 || depth == 2 * DEPTHWISE_LANES;
+}
+
 double depthwise_vector_ns(const kernel_conv_shape *window, const kernel_machine *machine)
 {
-    const double taps = (double)(window->kernel[0] * window->kernel[1]) * window->share;
-    const double depth = (double)window->in / (double)window->group;
-    const double pace = depth > 1 ? PAIRED_GROUPS_PACE : PAIRED_PACE;
+    const int64_t depth = window->in / window->group;
+    const double taps = (double)(window->kernel[0] * window->kernel[1] * depth) * window->share;
+    const double pace = depth <= 1 ? PAIRED_PACE : divides(depth) ? PAIRED_GROUPS_PACE : 1;
 
-    return kernel_vector_ns(machine, taps * depth) * (cpu_has(CPU_AVX512) && pairs_rows(window) ? pace : 1);
+    return kernel_vector_ns(machine, taps) * (cpu_has(CPU_AVX512) && pairs_rows(window) ? pace : 1);
 }
 
 double kernel_fused_depthwise_ns(const kernel_conv_shape *first, const kernel_conv_shape *depthwise,
@@ -486,8 +492,7 @@ bool depthwise_fits_groups(const cpu_state *state, const kernel_conv_shape *wind
 {
     const int64_t depth = window->in / window->group;
 
-    return window_fits(state, window) && window->in == window->out && depth > 1 &&
-           (DEPTHWISE_LANES % depth == 0 || depth == 2 * DEPTHWISE_LANES) &&
+    return window_fits(state, window) && window->in == window->out && depth > 1 && divides(depth) &&
            window->kernel[0] * window->kernel[1] * depth <= SGEMM_CHAIN;
 }
 
