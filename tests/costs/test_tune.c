@@ -27,7 +27,7 @@ static inlay_options *make_options(const char *providers, const char *delay_us)
 /* Many small steps on a large tensor. They are worth two copies to a device whose model reports no cost. */
 static void chain(onnx_bytes *bytes)
 {
-    static const int64_t dims[] = { 1 << 10, 1 << 10 };
+    static const int64_t dims[] = { 1 << 9, 1 << 9 };
     static const char *const names[] = { "x", "a", "b", "c", "d", "e", "f", "y" };
 
     onnx_input(bytes, "x", INLAY_FLOAT, 2, dims);
@@ -146,7 +146,7 @@ static void cancelled_tuning_keeps_results(void **state)
 /* Measurements of runs are known to the next session. */
 static void runs_are_recorded(void **state)
 {
-    static const int64_t dims[] = { 1 << 10, 1 << 10 };
+    static const int64_t dims[] = { 1 << 9, 1 << 9 };
     inlay_tune_options how = { .struct_size = sizeof how, .budget_s = 1e-9 };
     inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
