@@ -488,7 +488,8 @@ static inlay_status fix_input(struct graph *graph, uint32_t input, const inlay_v
         data = arena_alloc(&graph->model->arena, view.bytes + 1);
     if (data == NULL)
         return no_memory(diag, "for the sizes of a region");
-    memcpy(data, view.data, view.bytes);
+    if (view.bytes > 0)
+        memcpy(data, view.data, view.bytes);
     graph->values[input].info.flags &= ~(uint32_t)INLAY_VALUE_GRAPH_INPUT;
     graph->values[input].declared = false;
     return graph_set_constant(graph, input, view.dtype, view.rank, view.dims, data, view.bytes) == INLAY_OK
