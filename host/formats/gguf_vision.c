@@ -12,11 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SIDE = 4096 };
+enum { MAX_SIDE = 4096, MAX_TILED_SIDE = 1 << 14 };
 
 static const struct projector projectors[] = {
     { "mlp", { 122, 116, 104 }, PROJECTOR_PRODUCTS, NULL, NULL },
     { "gemma3", { 0, 0, 0 }, PROJECTOR_MEANS, "<start_of_image>", "<end_of_image>" },
+    { "idefics3", { 0, 0, 0 }, PROJECTOR_TILES, NULL, NULL }, /* each tile has texts, which whoever reads images adds */
     { "qwen2vl_merger", { 0, 0, 0 }, PROJECTOR_GRID, "<|vision_start|>", "<|vision_end|>" },
     { "qwen2.5vl_merger", { 0, 0, 0 }, PROJECTOR_WINDOWS, "<|vision_start|>", "<|vision_end|>" },
 };
@@ -50,6 +51,114 @@ static void resample(const struct vision *v, const char *input, const char *size
                          output);
 }
 
+/* output = the input [height, width, 3] with its columns, or its rows, resized by Lanczos' filter to whole values from
+ * 0 to 255. from, to: the number [1] of these, which a matrix of weights [to, from] replaces. */
+static void resample_lanczos(const struct vision *v, bool columns, const char *input, const char *from, const char *to,
+                             const char *output)
+{
+    struct builder *b = v->b;
+    char matrix[GGUF_NAME];
+
+    (void)snprintf(matrix, sizeof matrix, "%s.matrix", output);
+    gguf_builder_node(b, "Squeeze", "%s -> %s.from", from, matrix);
+    gguf_builder_node(b, "Squeeze", "%s -> %s.to", to, matrix);
+    gguf_builder_program(b,
+                         "Range lanczos.first $.from lanczos.step > $.inputs;Cast $.inputs > $.inputs.float to=1;"
+                         "Range lanczos.first $.to lanczos.step > $.outputs;Cast $.outputs > $.outputs.float to=1;"
+                         "Cast $.from > $.from.float to=1;Cast $.to > $.to.float to=1;"
+                         "Div $.from.float $.to.float > $.scale;Max $.scale lanczos.one > $.wide;"
+                         "Add $.inputs.float image.half > $.places;Add $.outputs.float image.half > $.steps;"
+                         "Mul $.steps $.scale > $.centres;Unsqueeze $.centres image.axes1 > $.column;"
+                         "Sub $.places $.column > $.signed;Abs $.signed > $.far;Div $.far $.wide > $.distance;"
+                         "Less $.distance lanczos.reach > $.reached;Cast $.reached > $.window to=1;"
+                         "Max $.distance lanczos.least > $.safe;Mul $.safe lanczos.pi > $.angle;"
+                         "Div $.angle lanczos.reach > $.slow;Sin $.angle > $.sin;Sin $.slow > $.slow.sin;"
+                         "Mul $.angle $.slow > $.squared;Mul $.sin $.slow.sin > $.waves;"
+                         "Div $.waves $.squared > $.raw;Mul $.raw $.window > $.cut;"
+                         "ReduceSum $.cut image.axes1 > $.sum keepdims=1;Div $.cut $.sum > $;",
+                         matrix);
+    if (columns) {
+        gguf_builder_node(b, "MatMul", "%s %s -> %s.exact", matrix, input, output);
+    } else { /* columns and colours together */
+        gguf_builder_node(b, "Flatten", "%s -> %s.flat", input, output);
+        gguf_builder_node(b, "MatMul", "%s %s.flat -> %s.flat.exact", matrix, output, output);
+        gguf_builder_node(b, "Reshape", "%s.flat.exact lanczos.rows -> %s.exact", output, output);
+    }
+    gguf_builder_program(b,
+                         "Add $.exact image.half > $.up;Floor $.up > $.rounded;"
+                         "Clip $.rounded image.darkest image.brightest > $;",
+                         output);
+}
+
+/* output = the image, whose size is `from` [2], in the size `to` [2], both height and width. */
+static void resize_lanczos(const struct vision *v, const char *input, const char *from, const char *to,
+                           const char *output)
+{
+    char narrow[GGUF_NAME], name[4][GGUF_NAME];
+
+    for (int i = 0; i < 4; i++) {
+        static const char *const parts[] = { "from.height", "from.width", "to.height", "to.width" };
+
+        (void)snprintf(name[i], sizeof name[i], "%s.%s", output, parts[i]);
+        gguf_builder_node(v->b, "Slice", "%s image.axes%d image.axes%d -> %s", i < 2 ? from : to, i % 2, i % 2 + 1,
+                          name[i]);
+    }
+    (void)snprintf(narrow, sizeof narrow, "%s.narrow", output);
+    resample_lanczos(v, true, input, name[1], name[3], narrow);
+    resample_lanczos(v, false, narrow, name[0], name[2], output);
+}
+
+/* image.resized, of the size image.fitted [2], which are whole tiles: the longer side of the image gets its length, the
+ * other one an even length, and both are then stretched to whole tiles, as Idefics3 does. */
+static void resize_to_tiles(const struct vision *v)
+{
+    struct builder *b = v->b;
+    const int64_t longest = (v->longest + v->side - 1) / v->side * v->side, rest = v->side - 1;
+
+    gguf_builder_scalar(b, "lanczos.one", 1);
+    gguf_builder_scalar(b, "lanczos.reach", 3);
+    gguf_builder_scalar(b, "lanczos.least", 1e-6);
+    gguf_builder_scalar(b, "lanczos.pi", 3.14159265358979323846);
+    gguf_builder_list(b, "lanczos.rows", (int64_t[]){ 0, -1, 3 }, 3);
+    gguf_builder_list(b, "image.longest", &v->longest, 1);
+    gguf_builder_list(b, "image.stretched", &longest, 1);
+    gguf_builder_list(b, "image.tile", &v->side, 1);
+    gguf_builder_list(b, "image.tile.rest", &rest, 1);
+    gguf_builder_program(b,
+                         "(0) > lanczos.first;(1) > lanczos.step;"
+                         "ReduceMax $.size > $.longer keepdims=1;Equal $.size $.longer > $.is_longer;"
+                         "Mul $.size $.longest > $.product;Div $.product $.longer > $.other;Mod $.other $.two > $.odd;"
+                         "Add $.other $.odd > $.even;Where $.is_longer $.longest $.even > $.first;"
+                         "Mul $.first $.stretched > $.second.product;Div $.second.product $.longest > $.second;"
+                         "Add $.second $.tile.rest > $.last;Div $.last $.tile > $.tiles;"
+                         "Mul $.tiles $.tile > $.fitted;Cast $.fitted > $.target to=1;",
+                         "image");
+    resize_lanczos(v, "image.pixels", "image.size", "image.first", "image.once");
+    resize_lanczos(v, "image.once", "image.first", "image.fitted", "image.resized");
+}
+
+/* image.all [tiles + 1, side, side, 3]: the tiles of the resized image, row by row, and the image in one square. */
+static void cut(const struct vision *v)
+{
+    struct builder *b = v->b;
+
+    gguf_builder_list(b, "tile.sides", (int64_t[]){ v->side, v->side }, 2);
+    gguf_builder_list(b, "tile.shape", (int64_t[]){ -1, v->side, v->side, 3 }, 4);
+    gguf_builder_program(b,
+                         "[1,1] > tiles.halves;Split image.tiles tiles.halves > tiles.down tiles.across axis=0;"
+                         "Concat tiles.down image.tile tiles.across image.tile image.colours > tiles.apart axis=0;"
+                         "Reshape image.normal tiles.apart > tiles.cut;"
+                         "Einsum tiles.cut > tiles.near equation=yaxbc->yxabc;Reshape tiles.near tile.shape > tiles;",
+                         "");
+    resize_lanczos(v, "image.resized", "image.fitted", "tile.sides", "whole");
+    gguf_builder_program(b,
+                         "Div whole image.brightest > whole.unit;Sub whole.unit image.mean > whole.shifted;"
+                         "Div whole.shifted image.deviation > whole.normal;"
+                         "Unsqueeze whole.normal image.axes0 > whole.tile;Concat tiles whole.tile > image.all axis=0;",
+                         "");
+    gguf_builder_node(b, "Identity", "image.tiles -> image_tiles");
+}
+
 /* image.resized: the pixels of the file, of whole values from 0 to 255, [height, width, 3] within image.target, the
  * height and width that the encoder reads. */
 static void resize(const struct vision *v)
@@ -63,6 +172,10 @@ static void resize(const struct vision *v)
                          "Slice $.shape $.axes0 $.axes2 > $.size;Cast $.size > $.size.float to=1;"
                          "Cast $.decoded > $.pixels to=1;",
                          "image");
+    if (v->projector->kind == PROJECTOR_TILES) {
+        resize_to_tiles(v);
+        return;
+    }
     if (gguf_is_grid(v))
         gguf_write_grid_target(v);
     else
@@ -102,7 +215,8 @@ static void colours(struct builder *b, enum gguf_key key, const char *name, bool
 static void square(const struct vision *v)
 {
     struct builder *b = v->b;
-    const int64_t used = gguf_is_grid(v) ? v->side : v->grid * v->patch;
+    const bool is_whole = gguf_is_grid(v) || v->projector->kind == PROJECTOR_TILES;
+    const int64_t used = is_whole ? v->side : v->grid * v->patch;
 
     colours(b, GGUF_IMAGE_MEAN, "image.mean", false);
     colours(b, GGUF_IMAGE_DEVIATION, "image.deviation", true);
@@ -134,13 +248,13 @@ static int64_t embed(struct vision *v)
     const char *rows = "patch_rows";
     int64_t count = patches + has_class;
 
-    gguf_builder_list(b, "patches.apart", (int64_t[]){ v->grid, v->patch, v->grid, v->patch, 3 }, 5);
-    gguf_builder_list(b, "patches.joined", (int64_t[]){ 1, patches, 3 * v->patch * v->patch }, 3);
+    gguf_builder_list(b, "patches.apart", (int64_t[]){ -1, v->grid, v->patch, v->grid, v->patch, 3 }, 6);
+    gguf_builder_list(b, "patches.joined", (int64_t[]){ -1, patches, 3 * v->patch * v->patch }, 3);
     gguf_builder_program(b,
-                         "Reshape $.normal patches.apart > patches.cut;"
-                         "Einsum patches.cut > patches.grid equation=yaxbc->yxcab;"
+                         "Reshape $ patches.apart > patches.cut;"
+                         "Einsum patches.cut > patches.grid equation=nyaxbc->nyxcab;"
                          "Reshape patches.grid patches.joined > patches.flat;",
-                         "image");
+                         v->projector->kind == PROJECTOR_TILES ? "image.all" : "image.normal");
     gguf_write_patches(v, "v.patch_embd.weight", "patches.flat", "patch_rows");
     if (gguf_builder_has(b, "v.patch_embd.bias")) {
         gguf_builder_vector(b, "v.patch_embd.bias", b->width);
@@ -235,6 +349,28 @@ static void project_squares(const struct vision *v, const char *input)
     gguf_write_image_rows(b, "squares.product", matrix->dims[0]);
 }
 
+/* Idefics3: squares of patches as one row each, and their product. */
+static void project_tiles(const struct vision *v, const char *input)
+{
+    static const char product[] = "mm.model.fc";
+    struct builder *b = v->b;
+    const struct gguf_tensor *matrix = gguf_tensor(b->gguf, "mm.model.fc.weight");
+    const int64_t squares = v->grid / v->merged, columns = v->merged * v->merged * b->width;
+    const int64_t width = matrix != NULL && matrix->rank == 2 ? matrix->dims[1] : 0;
+
+    if (width < 1 || width > 1 << 24)
+        gguf_builder_refuse_tensor(b, "mm.model.fc.weight");
+    gguf_builder_list(b, "squares.apart", (int64_t[]){ -1, squares, v->merged, squares, v->merged, b->width }, 6);
+    gguf_builder_list(b, "squares.joined", (int64_t[]){ -1, squares * squares, columns }, 3);
+    gguf_builder_program(b,
+                         "Reshape $ squares.apart > squares.cut;Einsum squares.cut > squares.near "
+                         "equation=nyaxbc->nyxabc;Reshape squares.near squares.joined > squares;",
+                         input);
+    gguf_builder_linear(b, product, columns, width, 0, width, "squares", product);
+    gguf_write_image_rows(b, product, width);
+    onnx_value(b->out, ONNX_OUTPUT, "image_tiles", INLAY_INT64, "2");
+}
+
 static void read_sizes(struct vision *v)
 {
     struct builder *b = v->b;
@@ -253,8 +389,8 @@ static void read_sizes(struct vision *v)
     if (v->projector == NULL)
         gguf_fail_key(
             gguf, kind.data != NULL || other.data == NULL ? GGUF_PROJECTOR : GGUF_VISION_PROJECTOR,
-            "has another value than 'mlp' (LLaVA), 'gemma3', 'qwen2vl_merger' and 'qwen2.5vl_merger', which are "
-            "supported, for the key");
+            "has another value than 'mlp' (LLaVA), 'gemma3', 'idefics3', 'qwen2vl_merger' and 'qwen2.5vl_merger', "
+            "which are supported, for the key");
     if (gguf_find(gguf, GGUF_IMAGE_SIZES) != NULL && gguf_find(gguf, GGUF_IMAGE_SIZES)->count > 0)
         gguf_fail_key(gguf, GGUF_IMAGE_SIZES, "divides images into tiles, which is not supported, by the key");
     if (gguf_find(gguf, GGUF_FEATURE_LAYERS) != NULL && gguf_find(gguf, GGUF_FEATURE_LAYERS)->count > 0)
@@ -265,7 +401,16 @@ static void read_sizes(struct vision *v)
     v->side = gguf_builder_size(b, GGUF_IMAGE_SIDE, MAX_SIDE);
     v->patch = gguf_builder_size(b, GGUF_PATCH_SIDE, v->side);
     v->grid = v->patch > 0 ? v->side / v->patch : 0;
-    if (v->projector != NULL && v->projector->kind == PROJECTOR_MEANS)
+    if (v->projector != NULL && v->projector->kind == PROJECTOR_TILES) {
+        v->longest = gguf_builder_size(b, GGUF_TILED_SIDE, MAX_TILED_SIDE);
+        if (gguf_find(gguf, GGUF_MERGED_PATCHES) == NULL)
+            gguf_fail_key(gguf, GGUF_MERGED_PATCHES, "lacks the key");
+        if (v->patch > 0 && v->side % v->patch != 0)
+            gguf_fail_key(gguf, GGUF_PATCH_SIDE, "does not divide the side of a tile by the key");
+    } else if (gguf_int_or(gguf, GGUF_TILED_SIDE, 0) != 0) {
+        gguf_fail_key(gguf, GGUF_TILED_SIDE, "divides images into tiles, which is not supported, by the key");
+    }
+    if (v->projector != NULL && (v->projector->kind == PROJECTOR_MEANS || v->projector->kind == PROJECTOR_TILES))
         v->merged = gguf_builder_size(b, GGUF_MERGED_PATCHES, MAX_SIDE);
     if (v->merged > 0 && v->grid % v->merged != 0)
         gguf_fail_key(gguf, GGUF_MERGED_PATCHES, "does not divide the patches of a side by the key");
@@ -301,6 +446,8 @@ void gguf_write_vision(struct builder *b)
     onnx_value(b->out, ONNX_INPUT, "image", INLAY_UINT8, "file_bytes");
     resize(&v);
     square(&v);
+    if (v.projector->kind == PROJECTOR_TILES)
+        cut(&v);
     if (gguf_is_grid(&v)) {
         gguf_write_grid(&v);
         return;
@@ -328,6 +475,8 @@ void gguf_write_vision(struct builder *b)
     }
     if (v.projector->kind == PROJECTOR_MEANS)
         project_squares(&v, last);
+    else if (v.projector->kind == PROJECTOR_TILES)
+        project_tiles(&v, last);
     else
         gguf_write_vision_products(b, b->width, last);
 }

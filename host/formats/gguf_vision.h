@@ -7,6 +7,7 @@
 enum projector_kind {
     PROJECTOR_PRODUCTS, /* two products of each patch (LLaVA) */
     PROJECTOR_MEANS,    /* means of squares of patches, and a product (Gemma 3) */
+    PROJECTOR_TILES,    /* squares of patches together, and a product; images are cut into tiles (Idefics3) */
     PROJECTOR_GRID,     /* two products of four patches; images have sizes of their own (Qwen2-VL) */
     PROJECTOR_WINDOWS   /* and most layers see windows of patches only (Qwen2.5-VL) */
 };
@@ -23,6 +24,7 @@ struct vision {
     const struct projector *projector;
     int64_t side, patch, grid; /* pixels of the image and of a patch; patches of a side */
     int64_t merged;            /* patches of the side of a square */
+    int64_t longest;           /* of tiles: pixels of the longer side of the image that is cut */
     int64_t window, pattern; /* of a grid: patches of the side of a window; each pattern-th layer sees all; 0: all do */
     const char *activation;
 };

@@ -29,6 +29,7 @@ SIDE, PATCH, WIDTH = 28, 7, 64  # of the encoder's image; of a row
 # name: class, activation, bias of patches, norm before the layers, exchanged names of the network, type
 KINDS = {"clip": (True, "quick", False, True, False, "F32"), "siglip": (False, "gelu", True, False, False, "F32"),
          "older": (True, "quick", False, True, True, "F16"), "silu": (False, "silu", True, True, False, "F32"),
+         "idefics3": (False, "gelu", True, False, False, "F32"), "idefics3 halves": (False, "gelu", True, False, False, "F16"),
          "gemma3": (False, "gelu", True, False, False, "F32"), "gemma3 halves": (False, "gelu", True, False, False, "F16"),
          "qwen2vl": (False, "quick", False, False, False, "F32"), "qwen2.5vl": (False, "silu", False, False, False, "F32"),
          "qwen2.5vl halves": (False, "silu", False, False, False, "F16")}
@@ -38,9 +39,10 @@ VALUES = {".has_vision_encoder": False, ".has_audio_encoder": True, ".projector_
           ".vision.image_std": [0.9, 0.5, 0.1], ".vision.image_grid_pinpoints": [56, 28], ".vision.feature_layer": [1],
           ".vision.embedding_length": 16, ".vision.feed_forward_length": 40, ".vision.attention.head_count": 4,
           ".vision.block_count": 2, ".vision.attention.layer_norm_epsilon": 0.5, ".vision.projector.scale_factor": 2,
-          ".vision.spatial_merge_size": 4, ".vision.n_wa_pattern": 3}
+          ".vision.spatial_merge_size": 4, ".vision.n_wa_pattern": 3, ".vision.preproc_image_size": 56}
 TENSORS = {".vision.patch_size": "'v.patch_embd.weight'", ".vision.embedding_length": "'v.patch_embd.weight'",
-           ".vision.feed_forward_length": r"'v\.blk\.0\.ffn_\w+\.weight'", ".vision.block_count": r"'v\.blk\.[23]\."}
+           ".vision.feed_forward_length": r"'v\.blk\.0\.ffn_\w+\.weight'", ".vision.block_count": r"'v\.blk\.[23]\.",
+           ".vision.projector.scale_factor": r"'mm\.model\.fc\.weight'"}
 TOGETHER = ({".projector_type": None, ".vision.projector_type": "mlp"}, {".use_gelu": True, ".use_silu": True},
             {".use_gelu": None, ".use_silu": None}, {".vision.image_mean": [0.1, 0.2, 0.9, 0.5]}, {".vision.image_mean": []},
             {".vision.image_grid_pinpoints": []}, {".vision.feature_layer": []}, {".vision.block_count": 4},
@@ -51,8 +53,11 @@ GRID_CASES = [("qwen2.5vl", {key: value}) for key, values in (
     (".vision.n_wa_pattern", (None, 0, 3)), (".vision.spatial_merge_size", (None, 2, 4)), (".vision.image_size", (None, 56)),
     (".use_silu", (False,)), (".vision.attention.head_count", (4, 1)), (".vision.attention.layer_norm_epsilon", (0.5,)),
     (".vision.block_count", (2,))) for value in values] + [("qwen2vl", {".vision.n_wa_pattern": 2}), ("qwen2vl", {".use_gelu": True})]
+TILE_CASES = [{".vision.projector.scale_factor": value} for value in (None, 1, 2, 4, 3)] + [
+    {".vision.preproc_image_size": value} for value in (None, 28, 50, 112)] + [{".vision.patch_size": 9}, {".vision.block_count": 2}]
 GEMMA_CASES = [{".vision.projector.scale_factor": value} for value in (None, 1, 2, 3)] + [{".vision.block_count": 2}]
-ALL_CASES = [("clip", more) for more in CASES] + [("gemma3", more) for more in GEMMA_CASES] + GRID_CASES
+ALL_CASES = [("clip", more) for more in CASES] + [("gemma3", more) for more in GEMMA_CASES] + [
+    ("idefics3", more) for more in TILE_CASES] + GRID_CASES
 # Language models, their vision parts, and the texts around an image.
 LANGUAGES = {"llama": ("clip", "", ""), "gemma3": ("gemma3", "<start_of_image>", "<end_of_image>"),
              "qwen2vl": ("qwen2.5vl", "<|vision_start|>", "<|vision_end|>")}
@@ -65,17 +70,19 @@ def vision(kind, more=(), width=WIDTH):
     """A small vision part with random weights; width: of its rows."""
     has_class, activation, biased, normed, exchanged, floats = KINDS[kind]
     rng, size, hidden, layers, model = np.random.default_rng(11), 32, 48, 3, files.Writer("clip", {}, more)
-    gemma, qwen = kind.startswith("gemma3"), kind.startswith("qwen")
+    gemma, qwen, tiles = kind.startswith("gemma3"), kind.startswith("qwen"), kind.startswith("idefics3")
     gated, patch = kind.startswith("qwen2.5"), 14 if qwen else PATCH
-    for key, value in ((".has_vision_encoder", True), (".projector_type", "gemma3" if gemma else kind.split()[0] + "_merger" if qwen else "mlp"), (".use_gelu", activation == "gelu"),
+    for key, value in ((".has_vision_encoder", True), (".projector_type", kind.split()[0] + ("_merger" if qwen else "") if gemma or qwen or tiles else "mlp"), (".use_gelu", activation == "gelu"),
                        (".use_silu", activation == "silu"), (".vision.image_size", SIDE), (".vision.patch_size", patch),
                        (".vision.embedding_length", size), (".vision.feed_forward_length", hidden),
                        (".vision.projection_dim", width), (".vision.block_count", layers),
                        (".vision.attention.head_count", 2), (".vision.attention.layer_norm_epsilon", 1e-5),
                        (".vision.image_mean", [0.48, 0.46, 0.41]), (".vision.image_std", [0.27, 0.26, 0.28])):
         model.add(key, value)
-    if gemma:
+    if gemma or tiles:
         model.add(".vision.projector.scale_factor", 2)
+    if tiles:
+        model.add(".vision.preproc_image_size", 84)
     if gated:
         model.add(".vision.n_wa_pattern", 2)
 
@@ -120,6 +127,9 @@ def vision(kind, more=(), width=WIDTH):
         add("mm.input_projection.weight", size, width)
         add("mm.soft_emb_norm.weight", size, around=1.0)
         return model.bytes()
+    if tiles:
+        add("mm.model.fc.weight", width, 4 * size)
+        return model.bytes()
     linear("mm.0", width, 4 * size if qwen else size)
     linear("mm.2", width, width)
     return model.bytes()
@@ -163,6 +173,14 @@ def case_name(more, kind):
     return ("keys " if kind == "clip" else f"keys of {kind} ") + json.dumps(more)
 
 
+def expect_rows(test, rows, want):
+    """Of tiles, llama.cpp says the rows of each."""
+    parts = want.get("parts")
+    test.assertEqual(list(rows.shape), want["shape"] if parts is None else [want["shape"][0] * len(parts), want["shape"][1]])
+    for part, values in zip(np.split(rows, len(parts or [0])), parts or [want["values"]]):
+        np.testing.assert_allclose(some(part), values, atol=3e-3)
+
+
 def some(rows):
     return np.concatenate([rows[0][:16], rows[0][-16:], [rows.mean(), rows.std(), rows.min(), rows.max()]])
 
@@ -192,8 +210,7 @@ class Vision(unittest.TestCase):
                     refused |= set(more)
                     continue
                 self.assertIsNotNone(want, "llama.cpp refuses it")
-                self.assertEqual(list(rows.shape), want["shape"])
-                np.testing.assert_allclose(some(rows), want["values"], atol=3e-3)
+                expect_rows(self, rows, want)
                 if want != wanted[case_name({}, kind)]:
                     obeyed |= set(more)
         self.assertEqual(set(VALUES) - obeyed - refused, {".vision.projector_type"})
@@ -207,8 +224,7 @@ class Vision(unittest.TestCase):
                     rows = session.run({"image": np.frombuffer(image(name), np.uint8)})["image_rows"]
                     want = wanted[f"{kind} {name}"]
                     with self.subTest(f"{kind} {name}"):
-                        self.assertEqual(list(rows.shape), want["shape"])
-                        np.testing.assert_allclose(some(rows), want["values"], atol=3e-3)
+                        expect_rows(self, rows, want)
 
     def test_answers(self):
         """A model with option image_rows continues an image and a text as llama.cpp does."""
@@ -254,7 +270,7 @@ class Vision(unittest.TestCase):
                 continue
             with self.assertRaisesRegex(inlay.InlayError, words, msg=str(more)):
                 self.open(vision("clip", [more]))
-        for name in ("adapter", "cogvlm", "gemma3nv", "gemma4v", "glm4v", "glm_edge", "granite4_vision", "idefics3", "internvl", "janus_pro", "kimivl",
+        for name in ("adapter", "cogvlm", "gemma3nv", "gemma4v", "glm4v", "glm_edge", "granite4_vision", "internvl", "janus_pro", "kimivl",
                      "ldpv2", "lfm2", "lightonocr", "llama4", "minicpmv", "phi4", "pixtral", "qwen3vl_merger", "resampler", "ultravox", "youtuvl"):
             with self.assertRaisesRegex(inlay.InlayError, "projector_type"):
                 self.open(vision("clip", [(".projector_type", name)]))
@@ -283,6 +299,12 @@ class Vision(unittest.TestCase):
                     done = chat("--vision", parts, "--image", write(name + ".png", image(name)))
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(json.loads(done.stdout)["messages"][-1]["content"], wanted[f"said {arch} {name}"])
+            model, parts = write("model.gguf", tiled_language()[0]), write("mmproj.gguf", vision("idefics3"))
+            for name in IMAGES:
+                done = chat("--vision", parts, "--image", write(name + ".png", image(name)))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["messages"][-1]["content"], wanted[f"said tiles {name}"][0], name)
+            model, parts = write("model.gguf", language()[0]), write("mmproj.gguf", vision("clip"))
             both = [chat("--vision", parts, "--image", "square.png", "--image", "tall.png", lines=lines) for lines in ("the inner\n", "a\nb\n")]
             self.assertEqual([done.returncode for done in both], [0, 0], both[1].stderr)
             for flags, words in ((("--image", "square.png"), "without a vision part"),
@@ -376,6 +398,31 @@ def language(arch="llama"):
     return files.make(arch, "F32", [("tokenizer.chat_template", begin + "{% for m in messages %}{{ m['content'] }}{% endfor %}")])
 
 
+def tiled_language():
+    """One whose vocabulary has the tokens around tiles."""
+    merges = ["t h", "th e", "i n", "\u010a \u010a"]
+    special = ["<fake_token_around_image>", "<global-img>"] + [f"<row_{i}_col_{j}>" for i in range(1, 5) for j in range(1, 5)] + ["<|b|>", "<|e|>"]
+    tokens = files.byte_signs() + [one.replace(" ", "") for one in merges] + special
+    more = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", merges),
+            ("tokenizer.ggml.token_type", [1] * (len(tokens) - len(special)) + [3] * len(special)),
+            ("tokenizer.ggml.bos_token_id", len(tokens) - 2), ("tokenizer.ggml.eos_token_id", len(tokens) - 1),
+            ("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}")]
+    return files.make("llama", "F32", more, sizes=files.Sizes(64, 4, 2, 16, 64, 1, words=len(tokens) - 269))
+
+
+def record_tiles(root, made):
+    for file, data in (("float.gguf", tiled_language()[0]), ("mmproj.gguf", vision("idefics3"))):
+        with open(os.path.join(root, "tmp", file), "wb") as f:
+            f.write(data)
+    with files.peer(root, "--mmproj", "/tmp/mmproj.gguf"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{files.PORT}/props") as reply:
+            mark = json.load(reply)["media_marker"]
+        for name in IMAGES:
+            prompt = {"prompt_string": mark + "the inner", "multimodal_data": [base64.b64encode(image(name)).decode()]}
+            answer = files.ask(files.PORT, "completion", prompt=prompt, n_predict=10, temperature=0, cache_prompt=False)
+            made[f"said tiles {name}"] = [answer["content"], answer["tokens_evaluated"]]
+
+
 def record_answers(root, made, arch, kind, marks):
     """Asks for the tokens after each image. marks: texts that llama.cpp puts around it."""
     for file, data in (("float.gguf", language(arch)[0]), ("mmproj.gguf", vision(kind))):
@@ -394,13 +441,14 @@ def record_answers(root, made, arch, kind, marks):
 
 def rows_of_peer(root, data, name):
     """The rows of llama.cpp; None: it refuses the vision part, three times, because its log may be cut short at its end."""
-    for file, content in (("float.gguf", files.make("llama", "F32")[0]), ("mmproj.gguf", data), ("image.png", image(name))):
+    language_model = tiled_language() if b"idefics3" in data else files.make("llama", "F32")
+    for file, content in (("float.gguf", language_model[0]), ("mmproj.gguf", data), ("image.png", image(name))):
         with open(os.path.join(root, "tmp", file), "wb") as f:
             f.write(content)
     number, shape = r"-?\d+\.\d+", []
     for _ in range(3):
         done = subprocess.run(["chroot", root, "env", "MTMD_DEBUG_EMBEDDINGS=1", "llama-mtmd-cli", "-m", "/tmp/float.gguf", "--mmproj",
-                               "/tmp/mmproj.gguf", "--image", "/tmp/image.png", "-p", "a", "-n", "1", "-t", "1", "-c", "128", "--no-warmup",
+                               "/tmp/mmproj.gguf", "--image", "/tmp/image.png", "-p", "a", "-n", "1", "-t", "1", "-c", "256", "--no-warmup",
                                "--chat-template", "chatml", "-fa", "off", "-v"],
                               capture_output=True, text=True, errors="replace", check=False)
         out = re.sub(r"\d+\.\d+\.\d+\.\d+ I ", "", done.stdout + done.stderr)
@@ -409,9 +457,12 @@ def rows_of_peer(root, data, name):
             break
     else:
         return None
-    lines = [re.findall(number, line) for line in re.findall(r"16 values\):(.*)", out)[-2:]]
-    stats = re.findall(rf"Stats: mean=({number}), std=({number}), min=({number}), max=({number})", out)[-1]
-    return {"shape": [int(shape[-1][1]), int(shape[-1][0])], "values": [float(v) for v in sum(lines, []) + list(stats)]}
+    lines = [re.findall(number, line) for line in re.findall(r"16 values\):(.*)", out)]
+    stats = re.findall(rf"Stats: mean=({number}), std=({number}), min=({number}), max=({number})", out)
+    parts = [[float(v) for v in sum(lines[2 * i:2 * i + 2], []) + list(one)] for i, one in enumerate(stats)]
+    if b"idefics3" in data:  # of each tile; its log may be cut short at its end
+        return {"shape": [int(shape[0][1]), int(shape[0][0])], "parts": parts}
+    return {"shape": [int(shape[-1][1]), int(shape[-1][0])], "values": parts[-1]}
 
 
 def record(root):
@@ -421,11 +472,13 @@ def record(root):
     for arch, (kind, *marks) in LANGUAGES.items():
         if "text " + arch not in made:
             record_answers(root, made, arch, kind, marks)
+    if "said tiles wide" not in made:
+        record_tiles(root, made)
     for kind in KINDS:
         for name in images_of(kind):
             if f"{kind} {name}" not in made:
                 made[f"{kind} {name}"] = rows_of_peer(root, vision(kind), name)
-    for kind, more in [(kind, {}) for kind in ("clip", "gemma3", "qwen2vl", "qwen2.5vl")] + ALL_CASES:
+    for kind, more in [(kind, {}) for kind in ("clip", "gemma3", "idefics3", "qwen2vl", "qwen2.5vl")] + ALL_CASES:
         if case_name(more, kind) not in made:
             made[case_name(more, kind)] = rows_of_peer(root, with_keys(more, kind), image_of(kind))
     with open(ROWS, "w", encoding="utf-8") as f:
