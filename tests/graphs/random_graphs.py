@@ -661,7 +661,7 @@ def judged(args, seeds):
 def named_passes(path):
     """Finds passes of passes.def without a family or a reason, and names that are not passes."""
     with open(path, encoding="utf-8") as f:
-        passes = set(re.findall(r"^(?:PASS\(\d+, |LOWERING\()(\w+)\)", f.read(), re.M))
+        passes = set(re.findall(r"^(?:(?:PASS|REWRITE)\(\d+, |LOWERING\()(\w+)\)", f.read(), re.M))
     named = set(near_misses.PASSES_NEARED) | set(near_misses.PASSES_LEFT)
     for name in sorted(passes - named):
         print(f"pass {name}: near_misses.py has neither a family nor a reason")

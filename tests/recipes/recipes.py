@@ -64,7 +64,7 @@ RECIPES = {
     }),
     "Add a pass.": (3, {
         "host/runtime/passes/relu_of_clamped.c": "relu_of_clamped.c",
-        "host/runtime/passes/passes.def": [(r"PASS\(1, no_op\)", "PASS(1, relu_of_clamped)")],
+        "host/runtime/passes/passes.def": [(r"REWRITE\(1, no_op\)", "REWRITE(1, relu_of_clamped)")],
         "tests/graphs/near_misses.py": [(r"PASSES_LEFT = \{", '    "relu_of_clamped": "an example",')],
     }),
     "Add a verb.": (3, {

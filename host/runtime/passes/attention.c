@@ -404,16 +404,11 @@ static inlay_status match_reshape(struct rewrite *rewrite, graph_node *node)
                : match_matmul(rewrite, product, node);
 }
 
-static inlay_status match_attention(struct rewrite *rewrite, graph_node *node)
+inlay_status match_attention(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "Transpose"))
         return match_transpose(rewrite, node);
     if (pass_is_op(node, "Reshape"))
         return match_reshape(rewrite, node);
     return pass_is_op(node, "MatMul") ? match_matmul(rewrite, node, NULL) : INLAY_OK;
-}
-
-inlay_status pass_attention(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_attention, out_changed);
 }

@@ -6,7 +6,7 @@
  * cpu has no past of its own. */
 #include "passes/contributed.h"
 
-static inlay_status match_attention_past(struct rewrite *rewrite, graph_node *node)
+inlay_status match_attention_past(struct rewrite *rewrite, graph_node *node)
 {
     subgraph_builder builder = { .rewrite = rewrite, .node = node };
 
@@ -15,9 +15,4 @@ static inlay_status match_attention_past(struct rewrite *rewrite, graph_node *no
         return INLAY_OK;
     decompose_attention_past(&builder);
     return builder.status != INLAY_OK || builder.last == NULL ? builder.status : builder_finish(&builder);
-}
-
-inlay_status pass_attention_past(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_attention_past, out_changed);
 }

@@ -2,7 +2,6 @@
  * matter to these operators. Constants between them are transposed as well. */
 #include "passes/merge_transposes.h"
 #include "passes/rewrite.h"
-#include <string.h>
 
 enum { MAX_CHAIN = 16 }; /* operators between the two Transposes */
 
@@ -64,7 +63,7 @@ static uint32_t permute_constant(struct rewrite *rewrite, uint32_t value, uint32
     return dims == NULL ? INLAY_NONE : rewrite_constant(rewrite, info->dtype, rank, dims, info->data, info->data_bytes);
 }
 
-static inlay_status match_cancel_transposes(struct rewrite *rewrite, graph_node *node)
+inlay_status match_cancel_transposes(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *chain[MAX_CHAIN], *first, *merged, *copy;
     uint32_t count = 0, value = rewrite_input(rewrite, node, 0), at, rank;
@@ -120,9 +119,4 @@ static inlay_status match_cancel_transposes(struct rewrite *rewrite, graph_node 
         value = copy->info.outputs[0];
     }
     return rewrite_forward(rewrite, node->info.outputs[0], value, &done);
-}
-
-inlay_status pass_cancel_transposes(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_cancel_transposes, out_changed);
 }

@@ -138,7 +138,7 @@ static bool can_merge(const struct graph *graph, const graph_node *node)
                                 : !graph_node_is_host(graph, node);
 }
 
-static inlay_status match_common_subexpressions(struct rewrite *rewrite, graph_node *node)
+inlay_status match_common_subexpressions(struct rewrite *rewrite, graph_node *node)
 {
     expression_table *table = rewrite->pass_state;
     inlay_status status;
@@ -175,9 +175,4 @@ static inlay_status match_common_subexpressions(struct rewrite *rewrite, graph_n
     }
     add_entry(table, hash, node, INLAY_NONE);
     return INLAY_OK;
-}
-
-inlay_status pass_common_subexpressions(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_common_subexpressions, out_changed);
 }

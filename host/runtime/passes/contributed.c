@@ -31,7 +31,7 @@ static size_t find_function(const char *domain, const char *op_type)
     return i;
 }
 
-static inlay_status match_contributed(struct rewrite *rewrite, graph_node *node)
+inlay_status match_contributed(struct rewrite *rewrite, graph_node *node)
 {
     subgraph_builder builder = { .rewrite = rewrite, .node = node };
     const size_t function = find_function(node->info.domain.data, node->info.op_type.data);
@@ -45,11 +45,6 @@ static inlay_status match_contributed(struct rewrite *rewrite, graph_node *node)
 bool contributed_has(const char *domain, const char *op_type)
 {
     return find_function(domain, op_type) < TABLE_COUNT || rules_match_op(&rule_set_contributed, domain, op_type);
-}
-
-inlay_status pass_contributed(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_contributed, out_changed);
 }
 
 /* alpha * op(beta * input); NaN stands for 1. */

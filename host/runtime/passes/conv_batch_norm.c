@@ -14,7 +14,7 @@ static bool is_inference(const struct rewrite *rewrite, const graph_node *node)
     return graph_attr_int(node, "training_mode", 0) == 0 && graph_attr_int(node, "spatial", 1) == 1;
 }
 
-static inlay_status match_conv_batch_norm(struct rewrite *rewrite, graph_node *node)
+inlay_status match_conv_batch_norm(struct rewrite *rewrite, graph_node *node)
 {
     const float *params[4]; /* scale, bias, mean, variance */
     double *scale, *shift, epsilon;
@@ -44,9 +44,4 @@ static inlay_status match_conv_batch_norm(struct rewrite *rewrite, graph_node *n
             return INLAY_OK;
     }
     return conv_scale(rewrite, conv, node, channels, scale, shift);
-}
-
-inlay_status pass_conv_batch_norm(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_conv_batch_norm, out_changed);
 }

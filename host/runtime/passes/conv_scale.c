@@ -186,7 +186,7 @@ static bool read_channels(struct rewrite *rewrite, uint32_t value, uint32_t rank
     return count > 0;
 }
 
-static inlay_status match_conv_scale(struct rewrite *rewrite, graph_node *node)
+inlay_status match_conv_scale(struct rewrite *rewrite, graph_node *node)
 {
     bool mul = pass_is_op(node, "Mul"), div = pass_is_op(node, "Div"), add = pass_is_op(node, "Add"),
          sub = pass_is_op(node, "Sub");
@@ -216,9 +216,4 @@ static inlay_status match_conv_scale(struct rewrite *rewrite, graph_node *node)
             return INLAY_OK; /* 0 * infinity inside the sum differs from infinity * the sum */
     }
     return conv_scale(rewrite, conv, node, channels, mul || div ? scale : NULL, shift);
-}
-
-inlay_status pass_conv_scale(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_conv_scale, out_changed);
 }

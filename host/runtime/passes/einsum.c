@@ -520,7 +520,7 @@ static inlay_status split_first_pair(struct rewrite *rewrite, graph_node *node, 
     return rewrite_replace_node(rewrite, node, rest);
 }
 
-static inlay_status match_einsum(struct rewrite *rewrite, graph_node *node)
+inlay_status match_einsum(struct rewrite *rewrite, graph_node *node)
 {
     const inlay_attr_info *text = graph_attr(node, "equation");
     inlay_dtype dtype;
@@ -538,9 +538,4 @@ static inlay_status match_einsum(struct rewrite *rewrite, graph_node *node)
     return equation.count == 1   ? lower_single(rewrite, node, &equation)
            : equation.count == 2 ? lower_pair(rewrite, node, &equation)
                                  : split_first_pair(rewrite, node, &equation);
-}
-
-inlay_status pass_einsum(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_einsum, out_changed);
 }

@@ -96,7 +96,7 @@ static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, 
     return rewrite_replace_node(rewrite, node, new_node);
 }
 
-static inlay_status match_gather_weights(struct rewrite *rewrite, graph_node *node)
+inlay_status match_gather_weights(struct rewrite *rewrite, graph_node *node)
 {
     const graph_node *producer = pass_is_op(node, "Gather") && graph_attr_int(node, "axis", 0) == 0
                                      ? rewrite_producer(rewrite, rewrite_input(rewrite, node, 0))
@@ -107,9 +107,4 @@ static inlay_status match_gather_weights(struct rewrite *rewrite, graph_node *no
     if (pass_is_op(producer, "DequantizeLinear"))
         return match_dequantize(rewrite, node, producer);
     return pass_is_op(producer, "Cast") ? match_cast(rewrite, node, producer) : INLAY_OK;
-}
-
-inlay_status pass_gather_weights(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_gather_weights, out_changed);
 }

@@ -88,7 +88,7 @@ static inlay_status match_sum(struct rewrite *rewrite, graph_node *node)
     return INLAY_OK;
 }
 
-static inlay_status match_gemm(struct rewrite *rewrite, graph_node *node)
+inlay_status match_gemm(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t a = rewrite_input(rewrite, node, 0), b = rewrite_input(rewrite, node, 1);
 
@@ -102,9 +102,4 @@ static inlay_status match_gemm(struct rewrite *rewrite, graph_node *node)
     if (pass_is_op(node, "Gemm") && node->info.since_version >= 7)
         return make_gemm(rewrite, node, node, a, b, rewrite_input(rewrite, node, 2));
     return INLAY_OK;
-}
-
-inlay_status pass_gemm(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_gemm, out_changed);
 }

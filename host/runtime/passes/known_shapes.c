@@ -80,7 +80,7 @@ static inlay_status read_size_from_input(struct rewrite *rewrite, graph_node *no
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
-static inlay_status match_known_shapes(struct rewrite *rewrite, graph_node *node)
+inlay_status match_known_shapes(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t value = node->info.output_count == 1 ? node->info.outputs[0] : INLAY_NONE, replacement;
     const inlay_value_info *info = rewrite_value_info(rewrite, value);
@@ -107,9 +107,4 @@ static inlay_status match_known_shapes(struct rewrite *rewrite, graph_node *node
     replacement =
         rewrite_constant(rewrite, INLAY_INT64, info->rank, dims, elements, info->element_count * sizeof *elements);
     return replacement == INLAY_NONE ? rewrite_no_memory(rewrite) : rewrite_forward(rewrite, value, replacement, &done);
-}
-
-inlay_status pass_known_shapes(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_known_shapes, out_changed);
 }

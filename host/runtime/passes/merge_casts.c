@@ -42,7 +42,7 @@ static bool represents_all(inlay_dtype a, inlay_dtype b)
     return a_bits <= b_bits && (b_signed || !a_signed) && !(b == INLAY_FLOAT16 && a_bits > 11);
 }
 
-static inlay_status match_merge_casts(struct rewrite *rewrite, graph_node *node)
+inlay_status match_merge_casts(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *new_node, *inner = pass_is_op(node, "Cast")
                                        ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Cast")
@@ -57,9 +57,4 @@ static inlay_status match_merge_casts(struct rewrite *rewrite, graph_node *node)
         return rewrite_no_memory(rewrite);
     rewrite_set_input(rewrite, new_node, 0, rewrite_input(rewrite, inner, 0));
     return rewrite_replace_node(rewrite, node, new_node);
-}
-
-inlay_status pass_merge_casts(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_merge_casts, out_changed);
 }

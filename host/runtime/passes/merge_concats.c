@@ -19,7 +19,7 @@ static graph_node *mergeable_input(const struct rewrite *rewrite, const graph_no
                : NULL;
 }
 
-static inlay_status match_merge_concats(struct rewrite *rewrite, graph_node *node)
+inlay_status match_merge_concats(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t total = 0, *inputs, count = 0;
     graph_node *new_node;
@@ -48,9 +48,4 @@ static inlay_status match_merge_concats(struct rewrite *rewrite, graph_node *nod
     if (new_node == NULL || graph_set_attr_int(rewrite->graph, new_node, "axis", axis_of(rewrite, node)) != INLAY_OK)
         return rewrite_no_memory(rewrite);
     return rewrite_replace_node(rewrite, node, new_node);
-}
-
-inlay_status pass_merge_concats(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_merge_concats, out_changed);
 }

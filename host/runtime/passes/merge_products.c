@@ -199,7 +199,7 @@ static inlay_status make_merged_product(struct rewrite *rewrite, const struct pr
     return INLAY_OK;
 }
 
-static inlay_status match_merge_products(struct rewrite *rewrite, graph_node *node)
+inlay_status match_merge_products(struct rewrite *rewrite, graph_node *node)
 {
     const pass_ctx *ctx = rewrite->ctx;
     struct readers *readers = rewrite->pass_state =
@@ -254,9 +254,4 @@ static inlay_status match_merge_products(struct rewrite *rewrite, graph_node *no
             return status;
     }
     return INLAY_OK;
-}
-
-inlay_status pass_merge_products(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_merge_products, out_changed);
 }

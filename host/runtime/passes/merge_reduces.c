@@ -106,16 +106,11 @@ static inlay_status merge_view(struct rewrite *rewrite, graph_node *view, bool k
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, view, new_node);
 }
 
-static inlay_status match_merge_reduces(struct rewrite *rewrite, graph_node *node)
+inlay_status match_merge_reduces(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "Squeeze"))
         return merge_view(rewrite, node, true);
     if (pass_is_op(node, "Unsqueeze"))
         return merge_view(rewrite, node, false);
     return is_reduction(node) ? merge_two(rewrite, node) : INLAY_OK;
-}
-
-inlay_status pass_merge_reduces(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_merge_reduces, out_changed);
 }

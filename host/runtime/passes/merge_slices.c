@@ -142,7 +142,7 @@ static bool has_duplicate_axes(const struct bounds *bounds, uint32_t begin, uint
     return false;
 }
 
-static inlay_status match_merge_slices(struct rewrite *rewrite, graph_node *node)
+inlay_status match_merge_slices(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *inner = pass_is_op(node, "Slice")
                             ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Slice")
@@ -169,9 +169,4 @@ static inlay_status match_merge_slices(struct rewrite *rewrite, graph_node *node
             return rewrite_no_memory(rewrite);
     new_node = rewrite_make_node(rewrite, "Slice", node->opset, node, inputs, 5, 1);
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
-}
-
-inlay_status pass_merge_slices(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_merge_slices, out_changed);
 }

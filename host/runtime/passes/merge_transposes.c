@@ -237,14 +237,9 @@ static inlay_status match_view(struct rewrite *rewrite, graph_node *node)
     return rewrite_replace_node(rewrite, node, new_node);
 }
 
-static inlay_status match_merge_transposes(struct rewrite *rewrite, graph_node *node)
+inlay_status match_merge_transposes(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "Transpose"))
         return match_transpose(rewrite, node);
     return pass_is_view(node) ? match_view(rewrite, node) : INLAY_OK;
-}
-
-inlay_status pass_merge_transposes(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_merge_transposes, out_changed);
 }

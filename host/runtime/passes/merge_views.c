@@ -119,7 +119,7 @@ static inlay_status drop_leading_ones(struct rewrite *rewrite, graph_node *node,
     return INLAY_OK;
 }
 
-static inlay_status match_merge_views(struct rewrite *rewrite, graph_node *node)
+inlay_status match_merge_views(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *inner = pass_is_view(node) ? rewrite_producer(rewrite, rewrite_input(rewrite, node, 0)) : NULL,
                *new_node;
@@ -157,9 +157,4 @@ static inlay_status match_merge_views(struct rewrite *rewrite, graph_node *node)
                    : rewrite_make_node(rewrite, "Reshape", node->opset < 5 ? 5 : node->opset, node,
                                        (const uint32_t[]){ rewrite_input(rewrite, inner, 0), target }, 2, 1);
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
-}
-
-inlay_status pass_merge_views(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_merge_views, out_changed);
 }

@@ -116,7 +116,7 @@ static bool changes_nothing(struct rewrite *rewrite, const graph_node *node)
     return pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze Expand Tile");
 }
 
-static inlay_status match_no_op(struct rewrite *rewrite, graph_node *node)
+inlay_status match_no_op(struct rewrite *rewrite, graph_node *node)
 {
     bool done;
 
@@ -124,9 +124,4 @@ static inlay_status match_no_op(struct rewrite *rewrite, graph_node *node)
         rewrite_input(rewrite, node, 0) == INLAY_NONE || !changes_nothing(rewrite, node))
         return INLAY_OK;
     return rewrite_forward(rewrite, node->info.outputs[0], node->info.inputs[0], &done);
-}
-
-inlay_status pass_no_op(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_no_op, out_changed);
 }

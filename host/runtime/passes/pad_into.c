@@ -4,7 +4,6 @@
 #include "base/element.h"
 #include "passes/rewrite.h"
 #include <math.h>
-#include <string.h>
 
 enum { MAX_RANK = 16 };
 
@@ -82,7 +81,7 @@ static inlay_status replace_with_pads(struct rewrite *rewrite, graph_node *node,
     return rewrite_replace_node(rewrite, node, new_node);
 }
 
-static inlay_status match_pad_into(struct rewrite *rewrite, graph_node *node)
+inlay_status match_pad_into(struct rewrite *rewrite, graph_node *node)
 {
     bool average = pass_is_op(node, "AveragePool");
     double value, wanted = average ? 0 : implicit_pad_value(node);
@@ -120,9 +119,4 @@ static inlay_status match_pad_into(struct rewrite *rewrite, graph_node *node)
     if (average && !none && graph_attr_int(node, "count_include_pad", 0) == 0)
         return INLAY_OK; /* the mean counts the zeros of a Pad, but not those of the node's own padding */
     return replace_with_pads(rewrite, node, pad, after, 2 * (rank - 2));
-}
-
-inlay_status pass_pad_into(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_pad_into, out_changed);
 }

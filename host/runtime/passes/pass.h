@@ -104,10 +104,13 @@ typedef struct pass_ctx {
 
 typedef inlay_status (*pass_fn)(pass_ctx *ctx, bool *out_changed);
 
-/* PASS(level, name): pass_<name> in <name>.c runs at optimisation levels >= level. LOWERING(name) runs at every
- * level. */
+/* PASS(level, name), REWRITE(level, name): pass_<name> or match_<name> (a rewrite_fn) in <name>.c runs at optimisation
+ * levels >= level. LOWERING(name) runs at every level. */
+struct rewrite;
 #define PASS(level, name) inlay_status pass_##name(pass_ctx *ctx, bool *out_changed);
+#define REWRITE(level, name) inlay_status match_##name(struct rewrite *rewrite, graph_node *node);
 #include "passes/passes.def"
+#undef REWRITE
 #undef PASS
 
 /* Runs the passes of the level to a fixed point. An unknown name in `only` or `never` is INLAY_INVALID_ARGUMENT. */

@@ -8,7 +8,6 @@
  *
  * Level 0, because no provider runs the originals. Providers fuse the pieces again (providers/cpu: quant_chain.c), and
  * quantized_ops turns QGemm into integer operators. Pass contributed handles images with channels last. */
-#include "base/element.h"
 #include "passes/subgraph_builder.h"
 #include <string.h>
 
@@ -212,7 +211,7 @@ static const char *operand_error(const struct rewrite *rewrite, const graph_node
     return NULL;
 }
 
-static inlay_status match_quantized_functions(struct rewrite *rewrite, graph_node *node)
+inlay_status match_quantized_functions(struct rewrite *rewrite, graph_node *node)
 {
     const quantized_function *function = find_function(node);
     const bool gemm = function != NULL && strcmp(function->op, "Gemm") == 0;
@@ -241,9 +240,4 @@ static inlay_status match_quantized_functions(struct rewrite *rewrite, graph_nod
                                  count + (gemm && rewrite_input(rewrite, node, 6) != INLAY_NONE));
 done:
     return status;
-}
-
-inlay_status pass_quantized_functions(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_quantized_functions, out_changed);
 }

@@ -19,7 +19,7 @@ static bool same_value(const struct rewrite *rewrite, uint32_t a, uint32_t b)
            memcmp(first->data, second->data, (size_t)first->data_bytes) == 0;
 }
 
-static inlay_status match_quantized_pairs(struct rewrite *rewrite, graph_node *node)
+inlay_status match_quantized_pairs(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *dequantize = pass_is_op(node, "QuantizeLinear")
                                  ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "DequantizeLinear")
@@ -35,9 +35,4 @@ static inlay_status match_quantized_pairs(struct rewrite *rewrite, graph_node *n
         graph_attr_int(node, "block_size", 0) != graph_attr_int(dequantize, "block_size", 0))
         return INLAY_OK;
     return rewrite_forward(rewrite, node->info.outputs[0], input, &done);
-}
-
-inlay_status pass_quantized_pairs(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_quantized_pairs, out_changed);
 }

@@ -1,6 +1,6 @@
 /* passes/rewrite.h - framework for passes that replace patterns of nodes.
  *
- *     static inlay_status match(struct rewrite *rewrite, graph_node *node)     called for every node, producers first
+ *     inlay_status match_conv_batch_norm(struct rewrite *rewrite, graph_node *node)     for every node, producers first
  *     {
  *         graph_node *conv = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Conv");
  *         if (!pass_is_op(node, "BatchNormalization") || conv == NULL ||
@@ -8,10 +8,6 @@
  *             return INLAY_OK;                                                  no match
  *         ...
  *         return rewrite_replace_node(rewrite, node, fused);
- *     }
- *     inlay_status pass_conv_batch_norm(pass_ctx *ctx, bool *out_changed)
- *     {
- *         return rewrite_each_graph(ctx, match, out_changed);
  *     }
  *
  * A pattern is anchored at its last node and follows inputs back to their producers. A node whose outputs have no

@@ -209,7 +209,7 @@ static inlay_status replace_split(struct rewrite *rewrite, graph_node *node)
     return construct == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, construct);
 }
 
-static inlay_status match_sequences(struct rewrite *rewrite, graph_node *node)
+inlay_status match_sequences(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "SequenceAt"))
         return replace_element(rewrite, node);
@@ -218,9 +218,4 @@ static inlay_status match_sequences(struct rewrite *rewrite, graph_node *node)
     if (pass_is_op(node, "ConcatFromSequence"))
         return replace_concat(rewrite, node);
     return pass_is_op(node, "SplitToSequence") ? replace_split(rewrite, node) : INLAY_OK;
-}
-
-inlay_status pass_sequences(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_sequences, out_changed);
 }

@@ -31,7 +31,7 @@ static bool all_transposed(const struct rewrite *rewrite, const graph_node *node
     return true;
 }
 
-static inlay_status match_sink_transposes(struct rewrite *rewrite, graph_node *node)
+inlay_status match_sink_transposes(struct rewrite *rewrite, graph_node *node)
 {
     bool concat = pass_is_op(node, "Concat");
     uint32_t rank = node->info.output_count == 1 ? rewrite_value_info(rewrite, node->info.outputs[0])->rank
@@ -58,9 +58,4 @@ static inlay_status match_sink_transposes(struct rewrite *rewrite, graph_node *n
     if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", perm, rank) != INLAY_OK)
         return rewrite_no_memory(rewrite);
     return rewrite_replace_node(rewrite, node, new_node);
-}
-
-inlay_status pass_sink_transposes(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_sink_transposes, out_changed);
 }

@@ -96,7 +96,7 @@ static graph_node *make_skip_norm(struct rewrite *rewrite, const graph_node *nod
     return new_node;
 }
 
-static inlay_status match_skip_layer_norm(struct rewrite *rewrite, graph_node *node)
+inlay_status match_skip_layer_norm(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *new_node;
     inlay_status status;
@@ -120,9 +120,4 @@ static inlay_status match_skip_layer_norm(struct rewrite *rewrite, graph_node *n
     outputs[1] = outputs[2] = INLAY_NONE; /* mean and deviation */
     status = rewrite_forward(rewrite, node->info.outputs[0], outputs[0], &done);
     return status != INLAY_OK ? status : rewrite_forward(rewrite, pattern.sum, outputs[3], &done);
-}
-
-inlay_status pass_skip_layer_norm(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match_skip_layer_norm, out_changed);
 }

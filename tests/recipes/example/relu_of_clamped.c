@@ -2,7 +2,7 @@
 #include "passes/rewrite.h"
 #include <string.h>
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+inlay_status match_relu_of_clamped(struct rewrite *w, graph_node *n)
 {
     const graph_node *clamped = pass_is_op(n, "Relu") ? rewrite_producer(w, rewrite_input(w, n, 0)) : NULL;
     bool done;
@@ -10,9 +10,4 @@ static inlay_status match(struct rewrite *w, graph_node *n)
     if (clamped == NULL || strcmp(clamped->info.op_type.data, "Clamped") != 0)
         return INLAY_OK;
     return rewrite_forward(w, n->info.outputs[0], rewrite_input(w, n, 0), &done);
-}
-
-inlay_status pass_relu_of_clamped(pass_ctx *ctx, bool *out_changed)
-{
-    return rewrite_each_graph(ctx, match, out_changed);
 }
