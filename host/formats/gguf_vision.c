@@ -51,61 +51,41 @@ static void resample(const struct vision *v, const char *input, const char *size
                          output);
 }
 
-/* output = the input [height, width, 3] with its columns, or its rows, resized by Lanczos' filter to whole values from
- * 0 to 255. from, to: the number [1] of these, which a matrix of weights [to, from] replaces. */
-static void resample_lanczos(const struct vision *v, bool columns, const char *input, const char *from, const char *to,
-                             const char *output)
-{
-    struct builder *b = v->b;
-    char matrix[GGUF_NAME];
+/* $ [$.to, $.from]: the weights by which Lanczos' filter makes as many rows or columns as $.to [1] of $.from [1]. */
+static const char lanczos_weights[] =
+    "Cast $.from > $.from.float to=1;Squeeze $.from.float > $.in;Cast $.to > $.to.float to=1;Squeeze $.to.float > "
+    "$.out;"
+    "Div $.in $.out > $.scale;Max $.scale lanczos.one > $.wide;Range image.half $.in lanczos.one > $.places;"
+    "Range image.half $.out lanczos.one > $.steps;Mul $.steps $.scale > $.centres;"
+    "Unsqueeze $.centres image.axes1 > $.column;Sub $.places $.column > $.signed;Abs $.signed > $.far;"
+    "Div $.far $.wide > $.distance;Clip $.distance lanczos.least lanczos.reach > $.safe;"
+    "Mul $.safe lanczos.pi > $.angle;Div $.angle lanczos.reach > $.slow;Sin $.angle > $.sin;Sin $.slow > $.slow.sin;"
+    "Mul $.angle $.slow > $.squared;Mul $.sin $.slow.sin > $.waves;Div $.waves $.squared > $.raw;"
+    "ReduceSum $.raw image.axes1 > $.sum keepdims=1;Div $.raw $.sum > $;";
 
-    (void)snprintf(matrix, sizeof matrix, "%s.matrix", output);
-    gguf_builder_node(b, "Squeeze", "%s -> %s.from", from, matrix);
-    gguf_builder_node(b, "Squeeze", "%s -> %s.to", to, matrix);
-    gguf_builder_program(b,
-                         "Range lanczos.first $.from lanczos.step > $.inputs;Cast $.inputs > $.inputs.float to=1;"
-                         "Range lanczos.first $.to lanczos.step > $.outputs;Cast $.outputs > $.outputs.float to=1;"
-                         "Cast $.from > $.from.float to=1;Cast $.to > $.to.float to=1;"
-                         "Div $.from.float $.to.float > $.scale;Max $.scale lanczos.one > $.wide;"
-                         "Add $.inputs.float image.half > $.places;Add $.outputs.float image.half > $.steps;"
-                         "Mul $.steps $.scale > $.centres;Unsqueeze $.centres image.axes1 > $.column;"
-                         "Sub $.places $.column > $.signed;Abs $.signed > $.far;Div $.far $.wide > $.distance;"
-                         "Less $.distance lanczos.reach > $.reached;Cast $.reached > $.window to=1;"
-                         "Max $.distance lanczos.least > $.safe;Mul $.safe lanczos.pi > $.angle;"
-                         "Div $.angle lanczos.reach > $.slow;Sin $.angle > $.sin;Sin $.slow > $.slow.sin;"
-                         "Mul $.angle $.slow > $.squared;Mul $.sin $.slow.sin > $.waves;"
-                         "Div $.waves $.squared > $.raw;Mul $.raw $.window > $.cut;"
-                         "ReduceSum $.cut image.axes1 > $.sum keepdims=1;Div $.cut $.sum > $;",
-                         matrix);
-    if (columns) {
-        gguf_builder_node(b, "MatMul", "%s %s -> %s.exact", matrix, input, output);
-    } else { /* columns and colours together */
-        gguf_builder_node(b, "Flatten", "%s -> %s.flat", input, output);
-        gguf_builder_node(b, "MatMul", "%s %s.flat -> %s.flat.exact", matrix, output, output);
-        gguf_builder_node(b, "Reshape", "%s.flat.exact lanczos.rows -> %s.exact", output, output);
-    }
-    gguf_builder_program(b,
-                         "Add $.exact image.half > $.up;Floor $.up > $.rounded;"
-                         "Clip $.rounded image.darkest image.brightest > $;",
-                         output);
-}
-
-/* output = the image, whose size is `from` [2], in the size `to` [2], both height and width. */
+/* output = the image [height, width, 3] of the size `from` [2] in the size `to` [2], of whole values from 0 to 255. */
 static void resize_lanczos(const struct vision *v, const char *input, const char *from, const char *to,
                            const char *output)
 {
-    char narrow[GGUF_NAME], name[4][GGUF_NAME];
+    struct builder *b = v->b;
+    char columns[GGUF_NAME], rows[GGUF_NAME], names[TEXT];
 
-    for (int i = 0; i < 4; i++) {
-        static const char *const parts[] = { "from.height", "from.width", "to.height", "to.width" };
-
-        (void)snprintf(name[i], sizeof name[i], "%s.%s", output, parts[i]);
-        gguf_builder_node(v->b, "Slice", "%s image.axes%d image.axes%d -> %s", i < 2 ? from : to, i % 2, i % 2 + 1,
-                          name[i]);
-    }
-    (void)snprintf(narrow, sizeof narrow, "%s.narrow", output);
-    resample_lanczos(v, true, input, name[1], name[3], narrow);
-    resample_lanczos(v, false, narrow, name[0], name[2], output);
+    (void)snprintf(columns, sizeof columns, "%s.columns", output);
+    (void)snprintf(rows, sizeof rows, "%s.rows", output);
+    (void)snprintf(names, sizeof names, "%s.from %s.from", rows, columns);
+    gguf_builder_node_of(b, "Split", from, names, "num_outputs", 2);
+    (void)snprintf(names, sizeof names, "%s.to %s.to", rows, columns);
+    gguf_builder_node_of(b, "Split", to, names, "num_outputs", 2);
+    gguf_builder_program(b, lanczos_weights, columns);
+    gguf_builder_program(b, lanczos_weights, rows);
+    gguf_builder_node(b, "MatMul", "%s %s -> %s.exact", columns, input, columns);
+    gguf_builder_program(b,
+                         "Add $.columns.exact image.half > $.narrow.up;Floor $.narrow.up > $.narrow.rounded;"
+                         "Clip $.narrow.rounded image.darkest image.brightest > $.narrow;Flatten $.narrow > $.flat;"
+                         "MatMul $.rows $.flat > $.flat.exact;Reshape $.flat.exact lanczos.rows > $.exact;"
+                         "Add $.exact image.half > $.up;Floor $.up > $.rounded;"
+                         "Clip $.rounded image.darkest image.brightest > $;",
+                         output);
 }
 
 /* image.resized, of the size image.fitted [2], which are whole tiles: the longer side of the image gets its length, the
@@ -115,29 +95,25 @@ static void resize_to_tiles(const struct vision *v)
     struct builder *b = v->b;
     const int64_t longest = (v->longest + v->side - 1) / v->side * v->side, rest = v->side - 1;
 
-    gguf_builder_scalar(b, "lanczos.one", 1);
-    gguf_builder_scalar(b, "lanczos.reach", 3);
-    gguf_builder_scalar(b, "lanczos.least", 1e-6);
-    gguf_builder_scalar(b, "lanczos.pi", 3.14159265358979323846);
-    gguf_builder_list(b, "lanczos.rows", (int64_t[]){ 0, -1, 3 }, 3);
     gguf_builder_list(b, "image.longest", &v->longest, 1);
     gguf_builder_list(b, "image.stretched", &longest, 1);
     gguf_builder_list(b, "image.tile", &v->side, 1);
     gguf_builder_list(b, "image.tile.rest", &rest, 1);
-    gguf_builder_program(b,
-                         "(0) > lanczos.first;(1) > lanczos.step;"
-                         "ReduceMax $.size > $.longer keepdims=1;Equal $.size $.longer > $.is_longer;"
-                         "Mul $.size $.longest > $.product;Div $.product $.longer > $.other;Mod $.other $.two > $.odd;"
-                         "Add $.other $.odd > $.even;Where $.is_longer $.longest $.even > $.first;"
-                         "Mul $.first $.stretched > $.second.product;Div $.second.product $.longest > $.second;"
-                         "Add $.second $.tile.rest > $.last;Div $.last $.tile > $.tiles;"
-                         "Mul $.tiles $.tile > $.fitted;Cast $.fitted > $.target to=1;",
-                         "image");
+    gguf_builder_program(
+        b,
+        "1 > lanczos.one;3 > lanczos.reach;1e-6 > lanczos.least;3.14159265 > lanczos.pi;"
+        "[0,-1,3] > lanczos.rows;ReduceMax $.size > $.longer keepdims=1;Equal $.size $.longer > $.is_longer;"
+        "Mul $.size $.longest > $.product;Div $.product $.longer > $.other;Mod $.other $.two > $.odd;"
+        "Add $.other $.odd > $.even;Where $.is_longer $.longest $.even > $.first;"
+        "Mul $.first $.stretched > $.second.product;Div $.second.product $.longest > $.second;"
+        "Add $.second $.tile.rest > $.last;Div $.last $.tile > $.tiles;"
+        "Mul $.tiles $.tile > $.fitted;",
+        "image");
     resize_lanczos(v, "image.pixels", "image.size", "image.first", "image.once");
     resize_lanczos(v, "image.once", "image.first", "image.fitted", "image.resized");
 }
 
-/* image.all [tiles + 1, side, side, 3]: the tiles of the resized image, row by row, and the image in one square. */
+/* image.square [tiles + 1, side, side, 3]: the tiles of the resized image, row by row, and the image in one square. */
 static void cut(const struct vision *v)
 {
     struct builder *b = v->b;
@@ -147,14 +123,11 @@ static void cut(const struct vision *v)
     gguf_builder_program(b,
                          "[1,1] > tiles.halves;Split image.tiles tiles.halves > tiles.down tiles.across axis=0;"
                          "Concat tiles.down image.tile tiles.across image.tile image.colours > tiles.apart axis=0;"
-                         "Reshape image.normal tiles.apart > tiles.cut;"
+                         "Reshape image.resized tiles.apart > tiles.cut;"
                          "Einsum tiles.cut > tiles.near equation=yaxbc->yxabc;Reshape tiles.near tile.shape > tiles;",
                          "");
     resize_lanczos(v, "image.resized", "image.fitted", "tile.sides", "whole");
-    gguf_builder_program(b,
-                         "Div whole image.brightest > whole.unit;Sub whole.unit image.mean > whole.shifted;"
-                         "Div whole.shifted image.deviation > whole.normal;"
-                         "Unsqueeze whole.normal image.axes0 > whole.tile;Concat tiles whole.tile > image.all axis=0;",
+    gguf_builder_program(b, "Unsqueeze whole image.axes0 > whole.tile;Concat tiles whole.tile > image.square axis=0;",
                          "");
     gguf_builder_node(b, "Identity", "image.tiles -> image_tiles");
 }
@@ -211,22 +184,35 @@ static void colours(struct builder *b, enum gguf_key key, const char *name, bool
     floats(b, name, numbers, 1, 3);
 }
 
-/* image.normal: what the encoder reads, [height, width, 3], in its numbers. */
-static void square(const struct vision *v)
+/* image.square: the resized image, surrounded by a colour. */
+static void surround(const struct vision *v)
 {
     struct builder *b = v->b;
-    const bool is_whole = gguf_is_grid(v) || v->projector->kind == PROJECTOR_TILES;
-    const int64_t used = is_whole ? v->side : v->grid * v->patch;
 
-    colours(b, GGUF_IMAGE_MEAN, "image.mean", false);
-    colours(b, GGUF_IMAGE_DEVIATION, "image.deviation", true);
     floats(b, "image.around", v->projector->around, 1, 3);
     gguf_builder_program(b,
                          "Sub image.resized image.around > image.centred;Cast image.target > image.target.whole to=7;"
                          "Sub image.target.whole image.fitted > image.left;Div image.left image.two > image.before;"
                          "Sub image.left image.before > image.after;"
                          "Concat image.before image.none image.after image.none > image.pads axis=0;"
-                         "Pad image.centred image.pads > image.padded;Add image.padded image.around > image.square;"
+                         "Pad image.centred image.pads > image.padded;Add image.padded image.around > image.square;",
+                         "");
+}
+
+/* image.normal: what the encoder reads, [height, width, 3], or of each tile, in its numbers. */
+static void square(const struct vision *v)
+{
+    struct builder *b = v->b;
+    const bool tiles = v->projector->kind == PROJECTOR_TILES, is_whole = gguf_is_grid(v) || tiles;
+    const int64_t used = is_whole ? v->side : v->grid * v->patch;
+
+    colours(b, GGUF_IMAGE_MEAN, "image.mean", false);
+    colours(b, GGUF_IMAGE_DEVIATION, "image.deviation", true);
+    if (tiles)
+        cut(v);
+    else
+        surround(v);
+    gguf_builder_program(b,
                          "Div image.square image.brightest > image.unit;Sub image.unit image.mean > image.shifted;"
                          "Div image.shifted image.deviation > image.$;",
                          used < v->side ? "normal.all" : "normal");
@@ -254,7 +240,7 @@ static int64_t embed(struct vision *v)
                          "Reshape $ patches.apart > patches.cut;"
                          "Einsum patches.cut > patches.grid equation=nyaxbc->nyxcab;"
                          "Reshape patches.grid patches.joined > patches.flat;",
-                         v->projector->kind == PROJECTOR_TILES ? "image.all" : "image.normal");
+                         "image.normal");
     gguf_write_patches(v, "v.patch_embd.weight", "patches.flat", "patch_rows");
     if (gguf_builder_has(b, "v.patch_embd.bias")) {
         gguf_builder_vector(b, "v.patch_embd.bias", b->width);
@@ -446,8 +432,6 @@ void gguf_write_vision(struct builder *b)
     onnx_value(b->out, ONNX_INPUT, "image", INLAY_UINT8, "file_bytes");
     resize(&v);
     square(&v);
-    if (v.projector->kind == PROJECTOR_TILES)
-        cut(&v);
     if (gguf_is_grid(&v)) {
         gguf_write_grid(&v);
         return;
