@@ -143,15 +143,19 @@ def head(version, when, hashed):
                                        "licenses": [{"license": {"id": "Apache-2.0"}}]}}}
 
 
+def machine(library):
+    """Returns the architecture of an ELF file, as its header states it (e_machine)."""
+    with library.open("rb") as opened:
+        return opened.read(20)[18:20]
+
+
 def owner(library):
     """Returns the package of this system, NAME:ARCHITECTURE, from which bundle.sh copied a library; "" if there is none.
-    Packages of several architectures may have a library of this name."""
-    with library.open("rb") as opened:
-        machine = {62: "amd64", 183: "arm64"}.get(int.from_bytes(opened.read(20)[18:20], "little")) # e_machine of ELF
+    Packages of several architectures, and of cross compilers, may have a library of this name."""
     for line in ask("dpkg-query", "-S", "*/" + library.name).splitlines():
-        for name in line.rpartition(": ")[0].split(", "):
-            if name.partition(":")[2] in ("", machine):
-                return name
+        names, _, path = line.rpartition(": ")
+        if pathlib.Path(path).is_file() and machine(pathlib.Path(path)) == machine(library):
+            return names.split(", ")[0]
     return ""
 
 
