@@ -204,7 +204,7 @@ static void wrong_files_are_refused(void **state)
         const char *text, *part;
     } wrong[] = {
         { "{", "line 1" },
-        { "{}", "no 'model'" },
+        { "{}", "no member 'model'" },
         { "", "empty" },
         { "{\"model\": {\"type\": \"Sum\"}}", "Sum" },
         { "{\"model\": {\"type\": \"BPE\"}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}", "vocab" },

@@ -23,6 +23,9 @@ const template_tree *text_model_template(text_model *model, bool tools, inlay_di
     return made;
 }
 
+/* A member of the parts that are tried: a template that prints it prints the parts as data, and does not read them. */
+#define UNREAD "inlay_unread"
+
 /* Whether the template prints these texts for a message with this content, which is released. */
 static bool prints(text_model *model, const template_tree *tree, json_t *content, const char *text, const char *other)
 {
@@ -30,7 +33,7 @@ static bool prints(text_model *model, const template_tree *tree, json_t *content
     const struct chat chat = { .form = tree, .begin = model->begin, .end = model->end, .messages = messages };
     char *made = NULL;
     bool found = messages != NULL && chat_render(&chat, &made, NULL) == INLAY_OK && strstr(made, text) != NULL &&
-                 (other == NULL || strstr(made, other) != NULL);
+                 (other == NULL || strstr(made, other) != NULL) && strstr(made, UNREAD) == NULL;
 
     free(made);
     json_decref(messages);
@@ -48,8 +51,9 @@ text_content text_model_content(text_model *model)
 
     (void)pthread_mutex_lock(&lock);
     if (model->content == CONTENT_UNKNOWN) {
-        parts = mark != NULL ? json_pack("[{s:s}, {s:s, s:s}]", "type", "image", "type", "text", "text", probe)
-                             : json_pack("[{s:s, s:s}]", "type", "text", "text", probe);
+        parts = json_pack("[{s:s, s:s, s:b}]", "type", "text", "text", probe, UNREAD, 1);
+        if (mark != NULL)
+            (void)json_array_insert_new(parts, 0, json_pack("{s:s}", "type", "image"));
         model->content = CONTENT_TEXTS;
         if (tree != NULL && (mark != NULL || !prints(model, tree, json_string(probe), probe, NULL))) {
             if (prints(model, tree, json_incref(parts), probe, mark))
