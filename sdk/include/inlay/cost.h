@@ -1,4 +1,4 @@
-/* inlay/cost.h - what a provider says about a node: the reason why it cannot run it, or at what price it does.
+/* inlay/cost.h - what a provider says about a node: the reason why the provider cannot run the node, or its price.
  *
  * Part of the plugin ABI: terms and rules of inlay/plugin.h apply. */
 #ifndef INLAY_COST_H
@@ -39,10 +39,10 @@ typedef struct inlay_cost {
     uint32_t confidence;    /* INLAY_CONFIDENCE_* */
     uint32_t reserved;
     /* For an offer that merges, ns is its time inside a region together with its neighbours. enter_ns is the additional
-     * time if its inputs enter the region at this offer, leave_ns the additional time if its outputs leave the region;
-     * mostly changes of layout. If only some of its values do, each counts by its share of the bytes. A value that
-     * several offers read enters the regions of the provider once, at the highest price. For an offer that does not
-     * merge, both are added to ns. */
+     * time if its inputs enter the region at this offer; leave_ns is the additional time if its outputs leave the
+     * region. Both are mostly times of changes of layout. If only some of the values enter or leave, each counts by its
+     * share of the bytes. A value that several offers read enters the regions of the provider once, at the highest
+     * price. For an offer that does not merge, both are added to ns. */
     double enter_ns;
     double leave_ns;
     /* Since 1.1. For a provider with INLAY_PROVIDER_REFERENCE_CORE: the expected time on this machine's kind of CPU, as

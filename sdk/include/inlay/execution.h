@@ -124,9 +124,9 @@ typedef struct inlay_tensor_arg {
 typedef struct inlay_binding inlay_binding;
 
 /* Arguments of execute. Borrowed for the call, except run, cancel, binding and the memory of the buffers, which stay
- * valid until signal is reached or has failed. So a provider signals, also a failure, only when the device no longer
- * accesses any of these. For a provider without INLAY_PROVIDER_ASYNC the host waits itself before the call: wait_count
- * is 0, and signal is a fence that is always reached. */
+ * valid until signal is reached or has failed. So a provider signals, success and failure alike, only after the device
+ * has stopped using all of these. For a provider without INLAY_PROVIDER_ASYNC the host waits itself before the call:
+ * wait_count is 0, and signal is a fence that is always reached. */
 typedef struct inlay_exec_args {
     uint64_t struct_size;
     inlay_run *run;            /* never NULL */

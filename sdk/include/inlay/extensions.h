@@ -70,10 +70,10 @@ typedef struct inlay_ext_packs {
     /* States that the provider has filled the memory at `data`, a result of take, and that the host may store it.
      * Memory that is not kept is lost with the session. */
     void (*keep)(void *ctx, void *compile, const void *data);
-    /* Since 1.1, with the two functions below. States that a run reads only some of part_count equal parts of the
-     * memory at `data` (a result of take, or the elements of a constant), and that execute calls `need` before it reads
-     * them. If the model is larger than its memory limit, the host reads only these parts from the file. compile is as
-     * for take. */
+    /* Since 1.1, with the two functions below. The provider states: the memory at `data` (a result of take, or the
+     * elements of a constant) has part_count equal parts, a run reads only some of them, and execute calls `need`
+     * before it reads a part. If the model is larger than its memory limit, the host reads only these parts from the
+     * file. compile is as for take. */
     void (*divide)(void *ctx, void *compile, const void *data, uint64_t bytes, uint32_t part_count);
     /* In execute: waits until parts are in memory. *out_count, at least 1, is the number of leading entries of
      * parts->parts that are in memory; they stay until `done`. A step that needs further parts calls `done`, then
@@ -273,13 +273,13 @@ typedef struct inlay_ext_steps {
 } inlay_ext_steps;
 
 /* Of the host: wakes and places OpenMP threads (libgomp). For providers whose libraries contain OpenMP loops: waking
- * idle threads is slow, Linux may have placed several of them on one CPU, and idle workers of parallel_for may use
- * the CPUs. parallel_for places its workers itself; before a library's loops, call gather:
+ * idle threads is slow, Linux may have placed several of them on one CPU, and idle workers of parallel_for may use the
+ * CPUs. parallel_for places its workers itself; before a library's loops, call gather:
  *
  *     if (team != NULL)
  *         team->gather(host->ctx, args->run);
  *
- * Only in execute, on the thread of execute. */
+ * May be called only in execute, on its thread. */
 #define INLAY_EXT_TEAM "inlay.team/1"
 typedef struct inlay_ext_team {
     uint64_t struct_size;
@@ -351,7 +351,7 @@ typedef struct inlay_ext_branches {
 } inlay_ext_branches;
 
 /* Of a provider (inlay_provider.extension): what an application may ask of an open device, by inlay_session_control()
- * of inlay.h. Called from any thread, by one thread at a time; SET_OPTION and TRIM also while runs are in progress. */
+ * of inlay.h. Any thread calls it, but only one at a time; SET_OPTION and TRIM also while runs are in progress. */
 #define INLAY_EXT_CONTROL "inlay.control/1"
 /* Arguments of control. */
 typedef struct inlay_control_args {

@@ -521,7 +521,7 @@ typedef struct inlay_session_provider_info {
     const char *skipped; /* one line: why the session does not use it; "quarantined: ..." if its plugin crashed or
                                    hung, "quarantined for this model: ..." if it crashed with this model and may be used
                                    for others; NULL: it is in use */
-    /* Since 1.1. The device that the provider opened; NULL, NULL and 0: it is skipped, or does not describe one. */
+    /* Since 1.1. The device that the provider opened; NULL, NULL and 0 if it is skipped or describes no device. */
     const char *device;       /* its name */
     const char *device_facts; /* further properties: "driver=550.1; subgroup=32" */
     uint32_t device_kind;     /* INLAY_DEVICE_* of plugin.h */
@@ -962,9 +962,9 @@ INLAY_API uint32_t inlay_session_state_count(const inlay_session *session);
 INLAY_API inlay_status inlay_session_state(const inlay_session *session, uint32_t index, inlay_state_info *out_info);
 
 /* Makes the context keep all states. At first, a state that grows has no rows, and every other state is all zeros.
- * States kept before are dropped. rows is the initial capacity along axes that grow; it doubles when more is needed. An
- * input that is bound nevertheless is read instead of its state, which stays unchanged. INLAY_NOT_FOUND: the model has
- * no states. INLAY_LIMIT_EXCEEDED: rows is above INT32_MAX. The other functions below that return a status return
+ * States kept before are dropped. rows is the initial capacity along axes that grow; it doubles when more is needed. If
+ * an input of a state is bound, a run reads the bound value and leaves the state unchanged. INLAY_NOT_FOUND: the model
+ * has no states. INLAY_LIMIT_EXCEEDED: rows is above INT32_MAX. The other functions below that return a status return
  * INLAY_INVALID_ARGUMENT if the context keeps no states, or if index is past the last state. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows,
                                                                  inlay_diag *diag);

@@ -30,8 +30,8 @@ struct inlay_host;
 #define KIT_ANY UINT64_C(0) /* all types of the operator's schema */
 
 /* Compiles a function once for each instruction-set level and selects the variant at load time, so that one binary
- * serves every x86-64 CPU. Use it for static functions with loops, all of whose calls the compiler can inline. It names
- * levels and not CPUs, because GCC selects "arch=haswell" on CPUs of Intel only. It is empty for Clang; under
+ * serves every x86-64 CPU. Use it for static functions that have loops and whose calls the compiler can all inline. It
+ * names levels and not CPUs, because GCC selects "arch=haswell" on CPUs of Intel only. It is empty for Clang; under
  * sanitizers, whose runtimes start after ifuncs are resolved; and with C libraries without ifuncs (musl). */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&                           \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -39,21 +39,21 @@ inlay_dtype kit_output_dtype(const kit_node *node, uint32_t i);
 /* Returns true if input i is a constant. */
 bool kit_is_constant(const kit_node *node, uint32_t i);
 /* Returns the elements of constant input i, aligned, valid as long as the prepared state; NULL if it is omitted or not
- * a constant, or if memory ran out. Only in prepare. */
+ * a constant, or if memory ran out. Call this only in prepare. */
 const void *kit_constant(const kit_node *node, uint32_t i);
 /* Like kit_constant(), but the elements may be misaligned, which avoids a copy: read them with memcpy. */
 const void *kit_constant_unaligned(const kit_node *node, uint32_t i);
-/* States that run never reads constant input i, because prepare has packed or copied it. The host may release it, and
- * call->in[i].data is NULL in run. Only in prepare. */
+/* The kernel states that its function run never reads constant input i, because prepare has packed or copied it. The
+ * host may release the constant, and call->in[i].data is NULL in run. Call this only in prepare. */
 void kit_drop_constant(const kit_node *node, uint32_t i);
 
-/* States that run reads the elements of constant input i with memcpy: they may be misaligned, and the host need not
- * copy a constant that the model's file does not align. For kernels that read a few rows of a large constant. Only in
- * prepare. */
+/* The kernel states that its function run reads the elements of constant input i with memcpy. So the elements may be
+ * misaligned, and the host need not copy a constant that the model's file does not align. For kernels that read a few
+ * rows of a large constant. Call this only in prepare. */
 void kit_accept_unaligned(const kit_node *node, uint32_t i);
 
-/* States that prepare has finished reading constant input i for now. Its pages may be dropped from memory; they are
- * loaded again when they are read. For kernels that pack weights piece by piece. Only in prepare. */
+/* The kernel states that prepare has finished reading constant input i for now. Its pages may be dropped from memory;
+ * they are loaded again when they are read. For kernels that pack weights piece by piece. Call this only in prepare. */
 void kit_release_constant(const kit_node *node, uint32_t i);
 
 /* Memory for data that prepare derives from constants, such as packed weights. If the host supports extension
@@ -74,7 +74,7 @@ typedef struct kit_pack {
 } kit_pack;
 /* Gets memory of `bytes` bytes. key identifies everything that determines the contents: content_hash of the constants,
  * layout, sizes; the host adds the provider, its build and options, and the CPU. key NULL and key_bytes 0: the memory
- * is not stored. Only in prepare, on any thread. INLAY_OUT_OF_MEMORY: *out is {0}, and diag states the size. */
+ * is not stored. Call it only in prepare, on any thread. INLAY_OUT_OF_MEMORY: *out is {0}, diag states the size. */
 INLAY_NODISCARD inlay_status kit_pack_take(const kit_node *node, const void *key, uint64_t key_bytes, uint64_t bytes,
                                            kit_pack *out, inlay_diag *diag);
 /* States that the memory is filled and may be stored; otherwise its contents are lost with the session. Has no effect

@@ -32,7 +32,7 @@ typedef struct kit_region_value {
 /* A copy of a region. */
 typedef struct kit_region {
     inlay_node_info *nodes;   /* [node_count] in the order of the request; without domain and lists of strings */
-    kit_region_value *values; /* [value_count], followed by those of the provider */
+    kit_region_value *values; /* [value_count] values of the region, then values that the provider added */
     uint32_t node_count, value_count;
     uint32_t input_count, output_count;
     void *memory; /* internal */

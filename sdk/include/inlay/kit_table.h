@@ -72,8 +72,8 @@ typedef struct kit_kernel {
      * every node that has the stated versions and types. */
     bool (*supports)(const kit_node *node, kit_refusal *why);
     /* Refines *cost, which is initialised with the bytes of inputs and outputs and one operation for each output
-     * element. Setting flops suffices: the kit then derives ns. Kernels of operators with more operations, such as
-     * MatMul, need this function. */
+     * element. Setting flops suffices: the kit then derives ns. Kernels that do more than one operation for each output
+     * element, such as MatMul's, need this function. */
     void (*cost)(const kit_node *node, const kit_plan *shapes, struct inlay_cost *cost);
     inlay_status (*prepare)(const kit_node *node, void **out_state, inlay_diag *diag);
     void (*release)(void *state); /* frees the result of prepare; NULL = free() */

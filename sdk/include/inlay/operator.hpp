@@ -189,7 +189,7 @@ struct spec {
     /* An example, which `inlay plugin-check` and the host's probe run. May be used several times. */
     spec with_example(example e) const { spec s = *this; s.examples.push_back(std::move(e)); return s; }
     /* Make, a function std::unique_ptr<S>(const inlay::node &), prepares the state of a node once for each session:
-     * what depends on attributes and constant inputs only. Functions get it as parameter inlay::state<S>. */
+     * what depends on attributes and constant inputs only. The functions' parameter inlay::state<S> is this state. */
     template <auto Make> spec with_state() const;
 };
 

@@ -89,17 +89,17 @@
  * into a bound, tables of a limited range) needs other code for such values, in execute; or assess refuses the
  * operators concerned.
  *
- * Process state. A plugin owns what it has made itself: its memory, threads, descriptors and files. All else in the
- * process is the application's, and unchanged when a call returns, such as: rounding mode, flush-to-zero, traps, x87
- * control (the host restores these); locale, working directory, umask, environment, signal handlers, masks and stacks,
- * resource limits, timers, rand(), options of malloc, locked memory, prctl(); name, CPU affinity, nice value and
- * scheduling class of threads that it did not start; stdin, stdout and stderr, to which it prints nothing (use
- * inlay_host.log). It writes files only in inlay_create_args.cache_dir, in temporary folders, and where an option of
- * the user says so. It does not fork and calls neither exit nor abort. It starts threads in create or later and joins
- * them in destroy. The host calls from any thread, so the plugin relies on no thread-local variable between calls. With
- * INLAY_PLUGIN_DLCLOSE it leaves no thread-local variable with a destructor, which would run after the plugin is
- * unmapped. C++ exceptions are caught within it. A function uses at most 512 KiB of its caller's stack, also a body of
- * parallel_for and `reached` of a notice. `inlay plugin-check` detects many violations.
+ * Process state. A plugin owns what it has made itself: its memory, threads, descriptors and files. Everything else in
+ * the process belongs to the application, and a plugin leaves it unchanged when a call returns:
+ *  - rounding mode, flush-to-zero, traps and x87 control, which the host restores; resource limits, timers, rand();
+ *  - locale, working directory, umask, environment, prctl(); signal handlers, masks and stacks; malloc's options;
+ *  - locked memory; name, affinity, nice value and scheduling class of threads that it did not start; standard streams.
+ * It prints nothing (use inlay_host.log). It writes files only in inlay_create_args.cache_dir, in temporary folders,
+ * and where an option of the user says so. It does not fork and calls neither exit nor abort. It starts threads in
+ * create or later and joins them in destroy. The host calls from any thread, so it relies on no thread-local variable
+ * between calls. With INLAY_PLUGIN_DLCLOSE it leaves no thread-local variable with a destructor, which would run after
+ * the plugin is unmapped. C++ exceptions are caught within it. A function uses at most 512 KiB of its caller's stack,
+ * also a body of parallel_for and `reached` of a notice. `inlay plugin-check` detects many violations.
  *
  * Threads of a wrapped library (OpenMP, pthreadpool, TBB). The rules above apply to them as to threads of the plugin:
  * none before create, none after destroy; the plugin may set their affinity. The host leaves no core free for them: it
@@ -152,7 +152,7 @@ extern "C" {
 #endif
 
 #define INLAY_ABI_MAJOR 1u /* changes only when old plugins can no longer be loaded, which is not planned */
-#define INLAY_ABI_MINOR 1u /* counts additions; for fields, code uses INLAY_HAS and never this number */
+#define INLAY_ABI_MINOR 1u /* it grows with additions; to test for a field, use INLAY_HAS, never this number */
 
 /* Types of options. */
 enum {
@@ -518,8 +518,8 @@ typedef struct inlay_enumerate_request {
 /* Arguments of describe. The number of domains is inlay_provider.domain_count, which is fixed when the plugin is
  * opened: describe can change the properties of a domain, but neither add nor remove a domain. A provider whose devices
  * have different kinds of memory states all of them; buffer_alloc returns INLAY_UNSUPPORTED for a domain that the
- * opened device lacks, and assess places no value there. The host fails the opening of a provider whose describe
- * changes the request itself. */
+ * opened device lacks, and assess places no value there. If describe changes this struct itself, the host reports that
+ * the provider cannot be opened. */
 typedef struct inlay_describe_request {
     uint64_t struct_size;
     inlay_device_info *device; /* out: the device that create opened; texts live as long as the state */
@@ -776,12 +776,12 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
  *  - Timelines. The values of a timeline are reached in ascending order: work that signals a value waits for the work
  *    that signals lower values of the same timeline, or is submitted after that work has ended. Fences of different
  *    timelines are reached in any order.
- *  - Outputs in another domain. output_alloc allocates in the provider's default domain. An output that a placement
- *    puts into another domain is KNOWN or BOUNDED.
+ *  - Outputs in another domain. output_alloc allocates in the provider's default domain only, so an output that a
+ *    placement puts into another domain must be KNOWN or BOUNDED.
  *  - Growth of answers. inlay_buffer never grows. A later minor version may append members to inlay_output_request that
  *    point to further answers, as inlay_compile_request.resident_bytes does.
- *  - Bounds. An array whose comment states no bound may have any number of elements, such as
- *    inlay_copy_request.copies; a device that takes fewer at once submits several lists. waits are at most max_waits.
+ *  - Bounds. An array whose comment states no bound may have any number of elements, such as inlay_copy_request.copies;
+ *    a device that takes fewer at once submits several lists. waits are at most max_waits.
  *  - Notices. `reached` of a notice may call the three functions that its comment names, but not log: a provider keeps
  *    the text and logs it in its next call.
  *  - enumerate may run while other threads are in create or in any other function with the same ctx.
