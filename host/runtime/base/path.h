@@ -30,4 +30,11 @@ static inline const char *path_name(const char *path)
 
     return slash != NULL ? slash + 1 : path;
 }
+
+static inline bool name_ends_in(const char *name, const char *end)
+{
+    const size_t name_bytes = strlen(name), end_bytes = strlen(end);
+
+    return name_bytes >= end_bytes && strcmp(name + name_bytes - end_bytes, end) == 0;
+}
 #endif

@@ -111,7 +111,7 @@ void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag);
 /* Compresses a large reply if the client accepts it. A later call does nothing. Any thread that has the request. */
 void exchange_encode(struct exchange *exchange);
 /* For done() of request_load(): sets job.model and calls go_on(); or the reply says why there is no model, and the
- * request goes on. */
+ * exchange continues with that reply. */
 void exchange_model_loaded(struct exchange *exchange, const inlay_diag *failure,
                            void (*go_on)(struct exchange *exchange));
 

@@ -1,4 +1,5 @@
 #include "texts/model/purpose.h"
+#include "base/path.h"
 #include "texts/draft/onnx_file.h"
 #include <stdio.h>
 #include <string.h>
@@ -122,13 +123,6 @@ static bool take_value(FILE *file, char text[64], uint64_t *out_number)
     return good;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t bytes = strlen(text), end_bytes = strlen(end);
-
-    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
-}
-
 static uint32_t purposes_of_keys(FILE *file)
 {
     uint64_t magic, version, tensors, keys, number;
@@ -143,8 +137,8 @@ static uint32_t purposes_of_keys(FILE *file)
             return 0;
         if (strcmp(key, "tokenizer.ggml.model") == 0)
             has_tokenizer = strcmp(text, "none") != 0 && strcmp(text, "no_vocab") != 0;
-        pools |= ends_with(key, ".pooling_type") && number != 0;
-        pools |= ends_with(key, ".attention.causal") && number == 0;
+        pools |= name_ends_in(key, ".pooling_type") && number != 0;
+        pools |= name_ends_in(key, ".attention.causal") && number == 0;
     }
     return !has_tokenizer ? 0 : pools ? TEXT_EMBEDS : TEXT_GENERATES;
 }
@@ -156,7 +150,7 @@ uint32_t text_file_purposes(const char *path)
 
     if (!text_model_is_likely(path))
         return 0;
-    if (ends_with(path, ".gguf")) {
+    if (name_ends_in(path, ".gguf")) {
         FILE *file = fopen(path, "rb");
 
         purposes = file != NULL ? purposes_of_keys(file) : 0;

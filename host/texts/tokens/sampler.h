@@ -40,7 +40,7 @@ struct sampler {
     float xtc_probability; /* the chance to drop all tokens of at least xtc_threshold but the least probable */
     float xtc_threshold;
     /* DRY: the logit of a token that would repeat n >= allowed tokens and itself after them is less by
-     * multiplier * base^(n - allowed). What is repeated has no token with a character of breakers. */
+     * multiplier * base^(n - allowed). A token with a character of breakers ends a repetition. */
     struct {
         float multiplier, base; /* multiplier 0: off */
         uint32_t allowed;

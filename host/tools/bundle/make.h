@@ -6,7 +6,7 @@
 
 typedef enum bundle_kind { BUNDLE_PROGRAM, BUNDLE_LIBRARY, BUNDLE_OBJECT } bundle_kind;
 
-/* What bundle_make() tells of the file that it made. */
+/* Sizes of the file that bundle_make() has written. */
 typedef struct bundle_made {
     uint64_t file_bytes, data_bytes, code_bytes, arena_bytes;
     uint64_t constant_bytes; /* of the model's constants */

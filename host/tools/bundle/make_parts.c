@@ -1,5 +1,6 @@
 /* The parts of the providers that a program can exclude. */
 #include "bundle/maker.h"
+#include "base/path.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <string.h>
@@ -107,13 +108,6 @@ static bool read_part(struct maker *maker, char *line)
     return true;
 }
 
-static bool ends_in(const char *name, const char *end)
-{
-    const size_t name_bytes = strlen(name), end_bytes = strlen(end);
-
-    return name_bytes >= end_bytes && strcmp(name + name_bytes - end_bytes, end) == 0;
-}
-
 /* Whether there is a table for an instruction level that every CPU of the program has. */
 static bool has_better(const struct maker *maker, const char *table)
 {
@@ -138,9 +132,9 @@ static void drop_tables(struct maker *maker)
         provider_part *part = &maker->names.parts[i];
 
         if (part->kind == PART_TABLE &&
-            (has_better(maker, part->name) || (maker->names.isa != NULL && ends_in(part->name, "_avx512")) ||
-             ((is_baseline(maker) || maker->names.uniform) && ends_in(part->name, "_avx2")) ||
-             (maker->names.uniform && ends_in(part->name, "_wasm"))))
+            (has_better(maker, part->name) || (maker->names.isa != NULL && name_ends_in(part->name, "_avx512")) ||
+             ((is_baseline(maker) || maker->names.uniform) && name_ends_in(part->name, "_avx2")) ||
+             (maker->names.uniform && name_ends_in(part->name, "_wasm"))))
             part->needed = false;
     }
 }
@@ -205,7 +199,7 @@ void maker_keep_untested(struct maker *maker, const uint64_t *levels, uint32_t c
             part->needed = true;
         if (part->kind != PART_KERNEL)
             continue;
-        while (end_index < end_count && !ends_in(part->name, ends[end_index].end))
+        while (end_index < end_count && !name_ends_in(part->name, ends[end_index].end))
             end_index++;
         for (uint32_t level = 0; level < count; level++)
             tested += end_index == end_count || (levels[level] & ends[end_index].bits) == ends[end_index].value;

@@ -28,7 +28,7 @@ typedef struct check_child_args {
     const char *group;
     uint32_t from; /* the first unit to check; the units before it are done or crashed */
     bool certify;  /* record the cases, for a certificate: see certify.h */
-    bool again;    /* the second process that the group asked for: check_progress.again */
+    bool again;    /* this is the second process of the group, see check_progress.again */
 } check_child_args;
 
 /* The options of the command line. */

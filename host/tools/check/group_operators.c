@@ -361,7 +361,7 @@ static void run_first(struct operators *operators)
         again = latest != NULL ? operator_record(before, &again_bytes) : NULL;
         if (again != NULL && (again_bytes != latest_bytes || memcmp(again, latest, latest_bytes) != 0))
             case_fail(&operators->failures, &operators->cases[i - 1],
-                      "strings that stay as they are until the run has ended",
+                      "results whose strings no later run changes",
                       "allocate them with inlay_host.string_alloc (kit: kit_alloc_string)",
                       "the next run changed the strings of its result");
         free(again);

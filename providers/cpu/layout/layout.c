@@ -123,6 +123,15 @@ void layout_channels_last(tensor_layout *layout, uint32_t rank, const int64_t *d
     layout_strides(layout, rank, dims, strides);
 }
 
+int64_t layout_offset(uint32_t axes, const int64_t *dims, const int64_t *steps, int64_t i)
+{
+    int64_t at = 0;
+
+    for (uint32_t axis = axes; axis-- > 0; i /= dims[axis])
+        at += i % dims[axis] * steps[axis];
+    return at;
+}
+
 int64_t layout_count(const tensor_layout *layout)
 {
     int64_t count = 1;

@@ -68,6 +68,8 @@ bool layout_merged(const tensor_layout *input, uint32_t rank, const int64_t *dim
 /* Are the elements at the same offsets? Strides of axes with one element do not count. */
 bool layout_equal(const tensor_layout *a, const tensor_layout *b);
 int64_t layout_count(const tensor_layout *layout);
+/* Offset of element i, counted in row-major order of `axes` axes with these dims, by its step along each axis. */
+int64_t layout_offset(uint32_t axes, const int64_t *dims, const int64_t *steps, int64_t i);
 uint64_t layout_bytes(const tensor_layout *layout);
 size_t cpu_type_bytes(element_type type);
 /* A float layout by its tag: axes from the outermost, then blocks from the outermost, such as

@@ -27,11 +27,7 @@ typedef struct dense_call {
 /* Offset of GEMM number i in an operand. */
 static int64_t offset(const struct dense *dense, int64_t i, const int64_t *steps)
 {
-    int64_t at = 0;
-
-    for (uint32_t axis = dense->axes; axis-- > 0; i /= dense->dims[axis])
-        at += i % dense->dims[axis] * steps[axis];
-    return at;
+    return layout_offset(dense->axes, dense->dims, steps, i);
 }
 
 static inlay_status one_product(void *user, int64_t begin, int64_t end, uint32_t worker)

@@ -198,11 +198,7 @@ static inlay_status multiply(tail_call *call, const cpu_state *state, inlay_run 
 /* Offset of product `i` of a batch in an operand. */
 static int64_t offset(const struct tail *tail, int64_t i, const int64_t *steps)
 {
-    int64_t at = 0;
-
-    for (uint32_t axis = tail->axes; axis-- > 0; i /= tail->dims[axis])
-        at += i % tail->dims[axis] * steps[axis];
-    return at;
+    return layout_offset(tail->axes, tail->dims, steps, i);
 }
 
 /* Units: panels of the matrix. */

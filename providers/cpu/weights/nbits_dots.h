@@ -208,7 +208,7 @@ VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t
 #endif
 
 /* Adds to dot the products of one part of each row with a vector of columns. A word of weights is expanded and
- * multiplied by all rows, one after the other, because there are 16 registers. */
+ * multiplied by one row at a time: all rows at once would need more than the 16 registers. */
 VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode,
                          struct coding c, int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
