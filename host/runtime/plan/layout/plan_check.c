@@ -1,0 +1,95 @@
+/* plan/layout/plan_check.c - what holds for every plan, derived again from its steps: the planner keeps lifetimes up to
+ * date while it adds, moves and groups steps. */
+#include "inlay/check.h"
+#include "plan/layout/planner.h"
+#include <stdlib.h>
+
+static bool is_kept_in_slab(const plan_place *place)
+{
+    return place->source == PLACE_SLAB && place->kept;
+}
+
+/* Steps [first, last] use the place: they are within its lifetime. */
+static void check_use(const struct plan *plan, uint32_t place, uint32_t first, uint32_t last)
+{
+    const plan_place *used;
+
+    INLAY_CHECK(place < plan->place_count);
+    used = &plan->places[plan_memory_place(plan, place)];
+    INLAY_CHECK(used->source != PLACE_VIEW && used->source != PLACE_NONE);
+    if (used->source != PLACE_SLAB || used->kept)
+        return;
+    INLAY_CHECK(used->first <= first && used->last >= last);
+}
+
+/* Steps of a group run concurrently: what one of them uses, none of the others may overwrite. */
+static void check_step(const struct plan *plan, uint32_t j, uint32_t first, uint32_t last)
+{
+    const plan_step *step = &plan->steps[j];
+    const uint32_t inputs = step->kind == PLAN_COPY ? 1 : step->step->region->input_count;
+    const uint32_t outputs = step->kind == PLAN_COPY   ? 1
+                             : step->kind == PLAN_EXEC ? step->step->region->output_count
+                                                       : 0;
+
+    for (uint32_t i = 0; i < inputs; i++)
+        check_use(plan, step->in[i], first, last);
+    for (uint32_t i = 0; i < outputs; i++)
+        check_use(plan, step->out[i], first, last);
+    if (step->kind == PLAN_EXEC && step->workspace != INLAY_NONE)
+        check_use(plan, step->workspace, first, last);
+}
+
+static void check_steps(const struct plan *plan)
+{
+    const branch_group *group = plan->branch_groups, *const end = group + plan->branch_group_count;
+
+    for (uint32_t j = 0; j < plan->step_count; j++) {
+        while (group < end && group->end <= j)
+            group++;
+        if (group < end && group->first <= j)
+            check_step(plan, j, group->first, group->end - 1);
+        else
+            check_step(plan, j, j, j);
+    }
+}
+
+static int by_offset(const void *pa, const void *pb)
+{
+    const plan_place *a = *(const plan_place *const *)pa, *b = *(const plan_place *const *)pb;
+
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+static bool live_at_once(const plan_place *a, const plan_place *b)
+{
+    return is_kept_in_slab(a) || is_kept_in_slab(b) || (a->first <= b->last && b->first <= a->last);
+}
+
+/* Places of a slab that are live at the same time are disjoint. */
+static void check_slab(const struct plan *plan, uint32_t domain, const plan_place **sorted)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < plan->place_count; i++) {
+        const plan_place *place = &plan->places[i];
+
+        if (place->source != PLACE_SLAB || place->memory_domain != domain || place->bytes == 0)
+            continue;
+        INLAY_CHECK(place->offset + place->bytes <= plan->slab_bytes[domain]);
+        sorted[count++] = place;
+    }
+    qsort(sorted, count, sizeof(const plan_place *), by_offset);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = i + 1; k < count && sorted[k]->offset < sorted[i]->offset + sorted[i]->bytes; k++)
+            INLAY_CHECK(!live_at_once(sorted[i], sorted[k]));
+}
+
+bool plan_check(const struct plan *plan, struct arena *scratch)
+{
+    const plan_place **sorted = arena_array(scratch, (size_t)plan->place_count + 1, sizeof(const plan_place *));
+
+    check_steps(plan);
+    for (uint32_t domain = 0; sorted != NULL && domain < plan->domain_count; domain++)
+        check_slab(plan, domain, sorted);
+    return true;
+}
