@@ -308,6 +308,7 @@ inlay_status partition_form_regions(struct problem *problem, const uint32_t *cho
     for (uint32_t i = 0; i < problem->partition->region_count; i++)
         if (find_boundary(graph, region_of, i, &problem->partition->regions[i], leaves, mark, arena) != INLAY_OK)
             goto no_memory;
+    INLAY_CHECK(partition_check(problem->partition, graph, region_of));
     return INLAY_OK;
 no_memory:
     return no_memory(diag, "to form the regions of graph '%s'", graph->name);

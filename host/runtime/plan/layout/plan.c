@@ -632,7 +632,7 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
     INLAY_TRY(planner_hoist_copies(&planner));
     INLAY_TRY(planner_find_concurrent_branches(&planner));
     INLAY_TRY(planner_assign_offsets(&planner));
-    INLAY_CHECK(plan_check(planner.plan, planner.scratch));
+    INLAY_CHECK(plan_check(planner.plan));
     if (planner.plan->dynamic_count > 0 && !planner_copy_infos(&planner)) {
         status = planner_no_memory(&planner);
         goto done;

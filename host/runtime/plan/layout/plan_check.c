@@ -2,7 +2,6 @@
  * date while it adds, moves and groups steps. */
 #include "inlay/check.h"
 #include "plan/layout/planner.h"
-#include <stdlib.h>
 
 static bool is_kept_in_slab(const plan_place *place)
 {
@@ -53,43 +52,34 @@ static void check_steps(const struct plan *plan)
     }
 }
 
-static int by_offset(const void *pa, const void *pb)
-{
-    const plan_place *a = *(const plan_place *const *)pa, *b = *(const plan_place *const *)pb;
-
-    return a->offset < b->offset ? -1 : a->offset > b->offset;
-}
-
 static bool live_at_once(const plan_place *a, const plan_place *b)
 {
     return is_kept_in_slab(a) || is_kept_in_slab(b) || (a->first <= b->last && b->first <= a->last);
 }
 
-/* Places of a slab that are live at the same time are disjoint. */
-static void check_slab(const struct plan *plan, uint32_t domain, const plan_place **sorted)
+static bool overlap(const plan_place *a, const plan_place *b)
 {
-    uint32_t count = 0;
+    return a->memory_domain == b->memory_domain && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
 
+/* Places of a slab that are live at the same time are disjoint. */
+static void check_slabs(const struct plan *plan)
+{
     for (uint32_t i = 0; i < plan->place_count; i++) {
         const plan_place *place = &plan->places[i];
 
-        if (place->source != PLACE_SLAB || place->memory_domain != domain || place->bytes == 0)
+        if (place->source != PLACE_SLAB || place->bytes == 0)
             continue;
-        INLAY_CHECK(place->offset + place->bytes <= plan->slab_bytes[domain]);
-        sorted[count++] = place;
+        INLAY_CHECK(place->offset + place->bytes <= plan->slab_bytes[place->memory_domain]);
+        for (uint32_t k = 0; k < i; k++)
+            INLAY_CHECK(plan->places[k].source != PLACE_SLAB || plan->places[k].bytes == 0 ||
+                        !overlap(place, &plan->places[k]) || !live_at_once(place, &plan->places[k]));
     }
-    qsort(sorted, count, sizeof(const plan_place *), by_offset);
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = i + 1; k < count && sorted[k]->offset < sorted[i]->offset + sorted[i]->bytes; k++)
-            INLAY_CHECK(!live_at_once(sorted[i], sorted[k]));
 }
 
-bool plan_check(const struct plan *plan, struct arena *scratch)
+bool plan_check(const struct plan *plan)
 {
-    const plan_place **sorted = arena_array(scratch, (size_t)plan->place_count + 1, sizeof(const plan_place *));
-
     check_steps(plan);
-    for (uint32_t domain = 0; sorted != NULL && domain < plan->domain_count; domain++)
-        check_slab(plan, domain, sorted);
+    check_slabs(plan);
     return true;
 }

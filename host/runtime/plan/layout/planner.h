@@ -81,8 +81,8 @@ INLAY_NODISCARD inlay_status planner_hoist_copies(struct planner *planner);
  * group. Call after all steps are added, before offsets are assigned. */
 INLAY_NODISCARD inlay_status planner_find_concurrent_branches(struct planner *planner);
 
-/* Checks what holds for a complete plan, as INLAY_CHECK(plan_check(plan, scratch)): returns true, or the process ends
- * at the condition that does not hold. Every step uses places within their lifetimes, which are those of its whole
- * group if it runs concurrently with others, and places that are live at once are disjoint. In plan_check.c. */
-bool plan_check(const struct plan *plan, struct arena *scratch);
+/* Checks what holds for a complete plan, as INLAY_CHECK(plan_check(plan)): returns true, or the process ends at the
+ * condition that does not hold. Every step uses places within their lifetimes, which are those of its whole group if it
+ * runs concurrently with others, and places that are live at once are disjoint. In plan_check.c. */
+bool plan_check(const struct plan *plan);
 #endif
