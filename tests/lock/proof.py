@@ -14,12 +14,15 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
+
+from crossing import crossing
 
 INLAY = [os.path.abspath(sys.argv[1])]
 REGIONS = 4
@@ -105,13 +108,17 @@ def inlay(*words, codes=(0,), command=None):
 
 def digest(array):
     """value_hash_tensor() of host/tools/data/hash.c."""
-    kind = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}[array.dtype.name]
+    kind = numpy_helper.from_array(array).data_type
     bits = np.ascontiguousarray(array).reshape(-1)
     if kind == TensorProto.FLOAT:
         bits = bits.view(np.uint32).copy()
         bits[(bits & 0x7FFFFFFF) > 0x7F800000] = 0x7F800001
     head = np.array([1, kind, array.ndim], np.uint32).tobytes() + np.array(array.shape, np.int64).tobytes()
     return hashlib.sha256(head + bits.tobytes()).hexdigest()
+
+
+def read_proof():
+    return json.loads(pathlib.Path("run.proof/proof.json").read_text(encoding="utf-8"))
 
 
 def write_proof(proof):
@@ -128,38 +135,56 @@ def failing(command, level):
     return [c["region"] for c in checked if not c["holds"]], checked
 
 
-def plant(region, seed):
-    """A machine that flips a bit of a tensor which leaves the region, and goes on computing from there."""
-    proof = json.loads(pathlib.Path("run.proof/proof.json").read_text(encoding="utf-8"))
-    names = [n["name"] for n in json.loads(inlay("inspect", f"stage.{region}.onnx", "--json").stdout)["outputs"]]
-    name = random.Random(seed).choice([n for n in names if n in proof["tensors"]] or [None])
-    if name is None:
-        return False
-    pathlib.Path("values").mkdir(exist_ok=True)
-    for other, tensor in proof["tensors"].items():
-        np.save(f"values/{other}.npy", np.load(f"run.proof/{tensor['sha256']}.npy"))
-    changed = np.load(f"values/{name}.npy")
-    if changed.dtype != np.float32:
-        return False
-    changed.reshape(-1).view(np.uint32)[seed % changed.size] ^= 1 << seed % 23
-    np.save(f"values/{name}.npy", changed)
-    for later in range(region + 1, REGIONS):
-        inlay("run", f"stage.{later}.onnx", "--inputs", "values", "--outputs", "values", "--reproducible", "cpu")
-    for other, tensor in proof["tensors"].items():
-        value = np.load(f"values/{other}.npy")
-        if value.dtype == np.float32:
-            tensor["sha256"] = digest(value)
-            np.save(f"run.proof/{tensor['sha256']}.npy", value)
-    write_proof(proof)
-    return True
+def computed(region, proof, command=None):
+    """The tensors that leave a region, computed from those of the proof that enter it."""
+    shutil.rmtree("values", ignore_errors=True)
+    inlay("verify-run", "run.proof", "--region", str(region), "--outputs", "values", codes=(0, 1), command=command)
+    found = {path.stem: np.load(path) for path in pathlib.Path("values").iterdir()}
+    files = {name.replace("/", "_").replace(":", "_"): name for name in proof["tensors"]}
+    return {files[stem]: array for stem, array in found.items()}
 
 
-def agreed(model, commands, *words, codes=(0,)):
+def leaving():
+    """For each region of the proof, the names of the float tensors that leave it."""
+    proof = read_proof()
+    return [sorted(name for name, array in computed(region, proof).items() if array.dtype == np.float32 and array.size > 0)
+            for region in range(proof["regions"])]
+
+
+def plant(region, names, choose, command=None):
+    """A machine that flips a bit of one of the tensors, which leave the region, and goes on computing from there: it writes
+    the proof of that run. command: that machine's."""
+    proof = read_proof()
+    name = choose.choice(names)
+    changed = np.load(f"run.proof/{proof['tensors'][name]['sha256']}.npy")
+    words = changed.reshape(-1).view(np.uint32)
+    while digest(changed) == proof["tensors"][name]["sha256"]:  # a bit of a NaN changes nothing
+        words[choose.randrange(words.size)] ^= np.uint32(1 << choose.randrange(32))
+    later = {name: changed}
+    for other in range(region + 1, proof["regions"] + 1):
+        for name, array in later.items():
+            proof["tensors"][name]["sha256"] = digest(array)
+            np.save(f"run.proof/{digest(array)}.npy", array)
+        write_proof(proof)
+        later = computed(other, proof, command) if other < proof["regions"] else {}
+
+
+def restore(right):
+    """Makes the folder one of the proof `right` again."""
+    pathlib.Path("run.proof/proof.json").write_bytes(right)
+    files = {tensor["sha256"] for tensor in json.loads(right)["tensors"].values()}
+    for path in pathlib.Path("run.proof").glob("*.npy"):
+        if path.stem not in files:
+            path.unlink()
+
+
+def agreed(model, commands, *words, codes=(0,), regions=REGIONS):
     """How many checks of regions hold: the proofs of the model by all commands have one SHA-256, and no check fails. 0:
     the first command does not commit the model."""
     roots, checks = {}, 0
     for command, level in commands:
-        done = inlay("run", model, "--commit", "run.proof", "--regions", str(REGIONS), "--json", *words,
+        shutil.rmtree("run.proof", ignore_errors=True)
+        done = inlay("run", model, "--commit", "run.proof", "--regions", str(regions), "--json", *words,
                      *(["--isa", level] if level else []), command=command, codes=codes if not roots else (0,))
         if done.returncode != 0:
             return 0
@@ -170,7 +195,7 @@ def agreed(model, commands, *words, codes=(0,)):
         wrong, checked = failing(command, level)
         checks += len(checked)
         if wrong:
-            sys.exit(f"{model} {words}, {level or command}: false alarm in regions {wrong}: {checked}")
+            sys.exit(f"{model} {words}, {level or command}: false alarm in {wrong} of {regions} regions: {checked}")
     return checks
 
 
@@ -206,22 +231,56 @@ def main():
         generated(seed)
         for provider in (["--providers", "reference"], []):
             checks += agreed("m.onnx", commands, "--dim", "batch=2", "--seed", str(seed), *provider)
-        inlay("extract", "m.onnx", "--split", str(REGIONS), "-o", "stage.onnx")
-        right = pathlib.Path("run.proof/proof.json").read_bytes()
-        for region in range(REGIONS):
-            if plant(region, seed + region):
-                faults += 1
-                for command, level in commands[len(LEVELS) - 1:]:  # the last level, and other architectures
-                    wrong, checked = failing(command, level)
-                    if wrong != [region]:
-                        sys.exit(f"model {seed}, {level or command}: a fault in region {region} is found in {wrong}: {checked}")
-            pathlib.Path("run.proof/proof.json").write_bytes(right)
-    if faults < models:
+        faults += faults_found(seed, commands[len(LEVELS) - 1:])  # the last level, and other architectures
+        crossing(seed, "crossing.onnx")
+        for regions in (2, 3, 4, 8, 16)[seed % 3::3]:
+            checks += agreed("crossing.onnx", commands, "--dim", "batch=2", "--dim", "tokens=5", "--seed", str(seed),
+                             regions=regions)
+        faults += faults_found(seed, commands[len(LEVELS) - 1:])
+    if faults < 2 * models:
         sys.exit("too few faults were planted")
     if models > 0:
-        refused(right)
-    print(f"{models + cases} models on {', '.join([*LEVELS, *args.others])}: one SHA-256 each, {checks} regions hold, {faults} faults "
-          "found in their regions alone")
+        same_values()
+        generated(models - 1)
+        inlay("run", "m.onnx", "--commit", "run.proof", "--regions", str(REGIONS), "--dim", "batch=2")
+        refused(pathlib.Path("run.proof/proof.json").read_bytes())
+    print(f"{2 * models + cases} models on {', '.join([*LEVELS, *args.others])}: one SHA-256 each, {checks} regions hold, "
+          f"{faults} faults found in their regions alone")
+
+
+def faults_found(seed, commands):
+    """Plants a fault in up to four regions of the proof, one at a time; each is found in its region alone. How many."""
+    right, choose, names, faults = pathlib.Path("run.proof/proof.json").read_bytes(), random.Random(seed), leaving(), 0
+    regions = [region for region, leave in enumerate(names) if leave]
+    for region in sorted(choose.sample(regions, min(REGIONS, len(regions)))):
+        plant(region, names[region], choose)
+        faults += 1
+        for command, level in commands:
+            wrong, checked = failing(command, level)
+            if wrong != [region]:
+                sys.exit(f"model {seed}, {level or command}: a fault in region {region} is found in {wrong}: {checked}")
+        restore(right)
+    return faults
+
+
+def same_values():
+    """A committed run has the outputs of another run within its rounding, assumes the same sizes, and has outputs that no
+    node computes."""
+    value, tensor = helper.make_tensor_value_info, numpy_helper.from_array
+    floats = np.arange(3, dtype=np.float32)
+    graph = helper.make_graph([helper.make_node("Add", ["x", "given"], ["y"])], "g",
+                              [value("x", TensorProto.FLOAT, ["batch", 3]), value("given", TensorProto.FLOAT, [3]),
+                               value("unused", TensorProto.FLOAT, [3])],
+                              [value(name, TensorProto.FLOAT, None) for name in ("y", "x", "given", "fixed")],
+                              [tensor(floats, "given"), tensor(floats + 7, "fixed")])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "outputs.onnx")
+    crossing(0, "crossing.onnx")
+    for model in ("outputs.onnx", "crossing.onnx"):
+        shutil.rmtree("plain", ignore_errors=True)
+        plain, committed = (json.loads(inlay("run", model, "--json", *words).stdout)
+                            for words in (("--outputs", "plain"), ("--commit", "run.proof", "--expect", "plain")))
+        if plain["assumed_inputs"] != committed["assumed_inputs"] or len(plain["outputs"]) != len(committed["outputs"]):
+            sys.exit(f"{model}: a committed run has other inputs or outputs: {committed}")
 
 
 def refused(right):
@@ -246,7 +305,7 @@ def refused(right):
         says(text, "verify-run", "run.proof")
     path.write_bytes(right)
     says("the proof has the regions 0 to", "verify-run", "run.proof", "--region", "9")
-    says("is not the model of the proof", "verify-run", "run.proof", "--model", "stage.0.onnx")
+    says("is not the model of the proof", "verify-run", "run.proof", "--model", "crossing.onnx")
     first = pathlib.Path(f"run.proof/{proof['tensors']['x']['sha256']}.npy")
     content = first.read_bytes()
     first.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -261,6 +320,17 @@ def refused(right):
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "random.onnx")
     says("are random", "run", "random.onnx", "--commit", "other.proof")
+    for option in ("last_logits=1", "watchdog=1%", "tap=v3", "max_error=0.1"):
+        says(f"sets {option.split('=', maxsplit=1)[0]}, which concerns the whole model", "run", "m.onnx", "--commit",
+             "other.proof", "--option", option)
+    says("the model expects float", "run", "m.onnx", "--commit", "other.proof", "--input", "x=random:2,3")
+    graph = helper.make_graph([helper.make_node("SplitToSequence", ["x"], ["parts"]),
+                               helper.make_node("ConcatFromSequence", ["parts"], ["y"], axis=0)], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "sequence.onnx")
+    says("value 'parts' is no tensor", "run", "sequence.onnx", "--commit", "other.proof")
+    inlay("run", "sequence.onnx", "--commit", "other.proof", "--regions", "1")
 
 
 if __name__ == "__main__":

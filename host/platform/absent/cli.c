@@ -27,32 +27,48 @@ inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
     return inlay_fail(diag, INLAY_UNSUPPORTED, "--types is not in this build; use a complete build for Linux");
 }
 
-inlay_status proof_cut_make(const char *path, const inlay_options *options, uint32_t count, proof_cut *out,
-                            inlay_diag *diag)
+void file_hash_begin(file_hash *hash, const char *path)
+{
+    (void)path;
+    *hash = (file_hash){ .is_running = false };
+}
+
+inlay_status file_hash_end(file_hash *hash, inlay_diag *diag)
+{
+    (void)hash, (void)diag;
+    return INLAY_OK;
+}
+
+inlay_status proof_run_begin(const char *path, inlay_options *options, uint32_t count, proof_run *out, inlay_diag *diag)
 {
     (void)path, (void)options, (void)count;
-    *out = (proof_cut){ 0 };
+    *out = (proof_run){ 0 };
     return inlay_fail(diag, INLAY_UNSUPPORTED, "--commit is not in this build; use a complete build for Linux");
 }
 
-inlay_status proof_options(const proof_cut *cut, inlay_options *options, inlay_diag *diag)
+inlay_status proof_run_make(proof_run *run, const inlay_session *session, inlay_value *const *inputs,
+                            const inlay_run_options *limits, inlay_diag *diag)
 {
-    (void)cut, (void)options, (void)diag;
+    (void)run, (void)session, (void)inputs, (void)limits, (void)diag;
     return INLAY_OK;
 }
 
-inlay_status proof_write(const proof_cut *cut, const char *path, const char *folder, const inlay_session *session,
-                         inlay_context *context, inlay_value *const *inputs, const inlay_options *options,
-                         char root[65], inlay_diag *diag)
+inlay_value *proof_run_output(const proof_run *run, uint32_t index)
 {
-    (void)cut, (void)path, (void)folder, (void)session, (void)context, (void)inputs, (void)options, (void)root;
-    (void)diag;
+    (void)run, (void)index;
+    return NULL;
+}
+
+inlay_status proof_run_write(const proof_run *run, file_hash *model, const char *folder, const inlay_options *options,
+                             char root[65], inlay_diag *diag)
+{
+    (void)run, (void)model, (void)folder, (void)options, (void)root, (void)diag;
     return INLAY_OK;
 }
 
-void proof_cut_deinit(proof_cut *cut)
+void proof_run_deinit(proof_run *run)
 {
-    *cut = (proof_cut){ 0 };
+    *run = (proof_run){ 0 };
 }
 
 void cli_restart_init(int argc, char **argv)

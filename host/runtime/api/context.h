@@ -72,7 +72,4 @@ bool context_is_pending(const inlay_context *context);
 bool context_trim_idle(session_context *entry);
 /* Waits for the runs of inlay_context_run_async() and ends their thread. */
 void context_end_async(inlay_context *context);
-/* Checks that the value has the type and shape of the input. */
-INLAY_NODISCARD inlay_status context_input_fits(const inlay_context *context, uint32_t index, const inlay_value *value,
-                                                inlay_diag *diag);
 #endif

@@ -132,65 +132,6 @@ void inlay_context_destroy(inlay_context *context)
     free(context);
 }
 
-/* Writes the declared type of an input or output: "float[N,3,224,224]". */
-static void describe_declared(const inlay_io_info *info, char *text, size_t bytes)
-{
-    size_t at = (size_t)snprintf(text, bytes, "%s[", inlay_dtype_name(info->dtype));
-
-    for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < info->rank && at < bytes; d++) {
-        const char *name = info->dim_names[d][0] != '\0' ? info->dim_names[d] : "?";
-        if (info->dims[d] >= 0)
-            at += (size_t)snprintf(text + at, bytes - at, "%s%lld", d > 0 ? "," : "", (long long)info->dims[d]);
-        else
-            at += (size_t)snprintf(text + at, bytes - at, "%s%s", d > 0 ? "," : "", name);
-    }
-    if (at < bytes)
-        (void)snprintf(text + at, bytes - at, info->rank == INLAY_RANK_UNKNOWN ? "...]" : "]");
-}
-
-/* Does a value match the declared type and shape? */
-static bool matches(const inlay_io_info *info, const inlay_value *value)
-{
-    if (info->dtype != INLAY_UNDEFINED && info->dtype != value->dtype)
-        return false;
-    if (info->kind != value->kind)
-        return info->kind == INLAY_KIND_OPTIONAL; /* an optional input also accepts its contents directly */
-    if (value->kind != INLAY_KIND_TENSOR)
-        return true;
-    if (info->rank == INLAY_RANK_UNKNOWN)
-        return true;
-    if (info->rank != value->rank)
-        return false;
-    for (uint32_t d = 0; d < value->rank; d++)
-        if (info->dims[d] >= 0 && info->dims[d] != value->dims[d])
-            return false;
-    return true;
-}
-
-static inlay_status fail_mismatch(const inlay_io_info *info, const inlay_value *value, const char *role,
-                                  inlay_diag *diag)
-{
-    run_value view = run_value_of((inlay_value *)(uintptr_t)value);
-    inlay_status code = INLAY_SHAPE_MISMATCH;
-    char got[128], want[160];
-
-    describe_declared(info, want, sizeof want);
-    (void)inlay_fail(diag, code, "%s '%s' is %s; the model expects %s%s", role, info->name,
-                     run_value_describe(&view, got), info->kind == INLAY_KIND_SEQUENCE ? "a sequence of " : "", want);
-    if (diag != NULL)
-        (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", info->name);
-    return code;
-}
-
-inlay_status context_input_fits(const inlay_context *context, uint32_t index, const inlay_value *value,
-                                inlay_diag *diag)
-{
-    const inlay_io_info *info = &context->session->inputs[index];
-
-    INLAY_CHECK(index < inlay_session_input_count(context->session));
-    return matches(info, value) ? INLAY_OK : fail_mismatch(info, value, "input", diag);
-}
-
 /* Checks that the session has opened the device of the value. */
 static inlay_status check_device(const inlay_session *session, const inlay_value *value, inlay_diag *diag)
 {
@@ -233,8 +174,8 @@ inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inl
     if (index >= inlay_session_input_count(session))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u of a model with %u inputs", index,
                           inlay_session_input_count(session));
-    if (value != NULL && !matches(&session->inputs[index], value))
-        return fail_mismatch(&session->inputs[index], value, "input", diag);
+    if (value != NULL && session_input_fits(session, index, value, diag) != INLAY_OK)
+        return INLAY_SHAPE_MISMATCH;
     if (check_device(session, value, diag) != INLAY_OK)
         return INLAY_INVALID_ARGUMENT;
     status = set_in_variants(context, index, value, context->inputs[index], inlay_context_set_input, diag);
@@ -257,7 +198,7 @@ inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, in
     if (value != NULL &&
         (value->kind != INLAY_KIND_TENSOR || value->dtype == INLAY_STRING ||
          (session->outputs[index].dtype != INLAY_UNDEFINED && session->outputs[index].dtype != value->dtype)))
-        return fail_mismatch(&session->outputs[index], value, "output", diag);
+        return session_misfit(&session->outputs[index], value, "output", diag);
     if (check_device(session, value, diag) != INLAY_OK)
         return INLAY_INVALID_ARGUMENT;
     status = set_in_variants(context, index, value, context->bound_outputs[index], inlay_context_set_output, diag);

@@ -109,6 +109,6 @@ inlay_status inlay_context_state_set(inlay_context *context, uint32_t index, con
     if (status == INLAY_OK && value->kind == INLAY_KIND_TENSOR && value->buffer.domain != INLAY_DOMAIN_HOST)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "a state is set from host memory; see inlay_value_copy()");
     if (status == INLAY_OK)
-        status = context_input_fits(context, context->session->env.states[index].input, value, diag);
+        status = session_input_fits(context->session, context->session->env.states[index].input, value, diag);
     return status == INLAY_OK ? run_states_set(context->states, index, value, diag) : status;
 }

@@ -274,13 +274,14 @@ inlay_status graph_files_check(const graph_model *model, inlay_diag *diag)
 /* The mapping that contains these bytes; NULL: none. */
 static const graph_blob *find_mapping(const graph_model *model, const void *data, size_t bytes)
 {
-    for (const graph_blob *blob = model->memory.blobs; blob != NULL; blob = blob->next) {
-        const uintptr_t at = (uintptr_t)data - (uintptr_t)blob->address;
+    for (; model != NULL; model = model->source.base)
+        for (const graph_blob *blob = model->memory.blobs; blob != NULL; blob = blob->next) {
+            const uintptr_t at = (uintptr_t)data - (uintptr_t)blob->address;
 
-        if (blob->mapped && (uintptr_t)data >= (uintptr_t)blob->address && at <= blob->bytes &&
-            bytes <= blob->bytes - at)
-            return blob;
-    }
+            if (blob->mapped && (uintptr_t)data >= (uintptr_t)blob->address && at <= blob->bytes &&
+                bytes <= blob->bytes - at)
+                return blob;
+        }
     return NULL;
 }
 

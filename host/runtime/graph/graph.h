@@ -322,9 +322,9 @@ INLAY_NODISCARD inlay_status graph_files_check(const graph_model *model, inlay_d
 enum { GRAPH_LARGE_CONSTANT = 16 << 10 };
 /* Is data the start of a block of graph_blob_alloc() or graph_blob_adopt()? */
 bool graph_blob_owns(const graph_model *model, const void *data);
-/* The file that these bytes are mapped from, and their offset in it; NULL: none. */
+/* The file that these bytes are mapped from, and their offset in it; NULL: none. Also for mappings of source.base. */
 const file_id *graph_blob_file(const graph_model *model, const void *data, size_t bytes, uint64_t *out_offset);
-/* Are these bytes mapped from a file, also from one of spill_dir? */
+/* Are these bytes mapped from a file, also from one of spill_dir, or by source.base? */
 bool graph_blob_is_mapped(const graph_model *model, const void *data, size_t bytes);
 
 /* A hint that the bytes will probably not be read again. Pages of a mapping that are completely within the range are

@@ -353,7 +353,7 @@ inlay_status model_cut(graph_model *model, const model_part *part, const struct 
                               graph->values[part->inputs[i]].info.name.data);
         INLAY_TRY(declare(model, part->inputs[i], typed, why, diag));
     }
-    for (uint32_t i = 0; i < part->output_count; i++)
+    for (uint32_t i = 0; (typed != NULL || why != NULL) && i < part->output_count; i++)
         INLAY_TRY(declare(model, part->outputs[i], typed, why, diag));
     INLAY_TRY(drop_values(model, part, diag));
     INLAY_TRY(rename_produced_inputs(model, part, diag));

@@ -38,7 +38,8 @@ INLAY_NODISCARD inlay_status model_part_stage(graph_model *model, uint32_t part,
 
 /* Reduces the model to the part: removes other nodes, values and constants. The types of the part's inputs and outputs
  * come from values of the same name in `typed`, a graph after inference. NULL: only declared types are known, for the
- * reason `why`. An input or output without a type is an error. */
+ * reason `why`; an input or output without a type is then an error. typed and why NULL: outputs may stay without a
+ * type, for a model that is run and not saved. */
 INLAY_NODISCARD inlay_status model_cut(graph_model *model, const model_part *part, const struct graph *typed,
                                        const char *why, inlay_diag *diag);
 #endif

@@ -175,3 +175,22 @@ done:
     options_destroy(options);
     return status;
 }
+
+inlay_value_state *session_guess_shapes(const inlay_session *session, struct arena *arena)
+{
+    const struct graph *graph = session->model->main;
+    const inlay_graph counts = { .value_count = graph->value_count };
+    inlay_value_state *states = NULL;
+    bool conflict = true;
+
+    for (uint32_t ones = 0; ones < 2 && conflict; ones++) {
+        cost_sizes sizes = { .assumed = session->costs.sizes.assumed,
+                             .assumed_count = session->costs.sizes.assumed_count,
+                             .ones = ones > 0 };
+
+        states = cost_shapes(graph, &counts, &sizes, arena);
+        conflict = sizes.conflict;
+        cost_sizes_deinit(&sizes);
+    }
+    return conflict ? NULL : states;
+}

@@ -92,6 +92,11 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
     load.spill_user = &spill;
     load.keep_sparse = session->loading.keeps_sparse;
     load.keep_blocks = session->loading.keeps_sparse;
+    if (source->whole != NULL) {
+        const inlay_status status = model_load_again(source->whole, &load, &session->model, diag);
+
+        return status == INLAY_OK ? source->reduce(source->ctx, session->model, diag) : status;
+    }
     if (source->path != NULL)
         return model_load_path(source->path, &load, &session->model, diag);
     if (source->data != NULL)

@@ -690,7 +690,7 @@ static inlay_status prepare(const session_source *source, const inlay_options *o
     if (session == NULL)
         return no_memory(diag, "for a session");
     session->loading.watch = watch;
-    session->loading.keeps_sparse = watch == NULL; /* an observer may save the model */
+    session->loading.keeps_sparse = watch == NULL && source->whole == NULL; /* an observer may save the model */
     INLAY_TRY(check_realtime(session, options, diag));
     INLAY_TRY(session_report(session, 0, "loading", diag));
     INLAY_TRY(session_load_model(session, source, options, diag));

@@ -167,16 +167,22 @@ struct inlay_session {
 };
 
 /* Checks what holds for a complete session, as INLAY_CHECK(session_check(session)) at the entries of inlay.h: returns
- * true, or the process ends at the condition that does not hold. No effect while the session is being created. Any
- * thread. In session_check.c. */
+ * true, or the process ends at the condition that does not hold. No effect while the session is being created, and on
+ * one that compiles nothing. Any thread. In session_check.c. */
 bool session_check(const inlay_session *session);
 
-/* The source of the model: exactly one of path, data, fd (>= 0). */
+/* The source of the model: exactly one of path, data, fd (>= 0), whole. */
 typedef struct session_source {
     const char *path;
     const void *data;
     uint64_t bytes;
     int fd;
+    /* A loaded model, which outlives the session, of which the session runs a part. It is loaded once more from the
+     * same bytes, without sparse matrices, so that it has the same values and nodes; `reduce` then cuts it. The weights
+     * of such a session cannot be updated. */
+    const graph_model *whole;
+    inlay_status (*reduce)(void *ctx, graph_model *model, inlay_diag *diag);
+    void *ctx;
 } session_source;
 
 /* How a session with these options (may be NULL) loads a model file; borrows from the options. In model.c. */
@@ -187,6 +193,14 @@ INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const
                                              const session_watch *watch, inlay_session **out_session, inlay_diag *diag);
 /* Creates the data that inlay_session_input() and inlay_session_output() return. session_open() calls this function. */
 INLAY_NODISCARD inlay_status session_describe(inlay_session *session, inlay_diag *diag);
+/* Checks that the value has the declared type and shape of the input. In fits.c, like session_misfit(), which fails and
+ * describes both; role: "input" or "output". */
+INLAY_NODISCARD inlay_status session_input_fits(const inlay_session *session, uint32_t index, const inlay_value *value,
+                                                inlay_diag *diag);
+inlay_status session_misfit(const inlay_io_info *info, const inlay_value *value, const char *role, inlay_diag *diag);
+/* For a session that compiles nothing: the shapes at which its model would be compiled, [value_count] from the arena.
+ * NULL: unknown, or out of memory. In costs.c. */
+inlay_value_state *session_guess_shapes(const inlay_session *session, struct arena *arena);
 /* Implements inlay_session_create(). */
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);

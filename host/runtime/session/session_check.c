@@ -24,7 +24,7 @@ static void check_lists(inlay_session *session)
 
 bool session_check(const inlay_session *session)
 {
-    if (session->inputs == NULL) /* being created */
+    if (session->inputs == NULL || session->main == NULL) /* being created, or it compiles nothing */
         return true;
     INLAY_CHECK(session->model != NULL && session->plugins != NULL && session->limits.memory != NULL);
     INLAY_CHECK(session->env.rules == &session->rules && session->env.sizes == &session->costs.sizes);
@@ -32,7 +32,7 @@ bool session_check(const inlay_session *session)
     INLAY_CHECK((session->env.memory.held_bytes != NULL) == (session->limits.host > 0));
     INLAY_CHECK(session->limits.heap_before == 0 || session->limits.host > 0);
     INLAY_CHECK(session->prepared.count == 0 || session->prepared.inputs != NULL);
-    INLAY_CHECK(session->main != NULL && session->outputs != NULL && session->loading.watch == NULL);
+    INLAY_CHECK(session->outputs != NULL && session->loading.watch == NULL);
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         INLAY_CHECK(session->open[i] != NULL && session->env.providers[i].table == session->open[i]->table);
     check_lists((inlay_session *)(uintptr_t)session);

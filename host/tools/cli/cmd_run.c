@@ -3,6 +3,8 @@
 #include "base/element.h"
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/described.h"
+#include "cli/outputs.h"
 #include "data/compare.h"
 #include "cli/inputs.h"
 #include "data/npy.h"
@@ -45,7 +47,7 @@ typedef struct run_args {
     bool check_finite;
     const char *commit;
     uint32_t regions;
-    proof_cut cut;        /* --commit */
+    proof_run proof;      /* --commit */
     file_hash model_hash; /* --commit: of the model's file */
 } run_args;
 
@@ -84,25 +86,23 @@ static const cli_option options_of_run[] = {
     { 0 },
 };
 
-/* The number of outputs of the model itself; the watched values, or the ends of regions, follow them. */
+/* The number of outputs of the model itself; the watched values follow them. */
 static uint32_t own_outputs(const run_args *args, const inlay_session *session)
 {
-    return args->watched.count > 0   ? args->watched.own_outputs
-           : args->cut.model != NULL ? args->cut.model->main->output_count
-                                     : inlay_session_output_count(session);
+    return args->watched.count > 0 ? args->watched.own_outputs : inlay_session_output_count(session);
 }
 
-/* The outputs that --outputs writes: also watched values. */
-static uint32_t saved_outputs(const run_args *args, const inlay_session *session)
+/* Output `index` of the run; borrowed. A committed run has no context, because its regions have their own. */
+static const inlay_value *output_of(const run_args *args, inlay_context *context, uint32_t index)
 {
-    return args->cut.model != NULL ? own_outputs(args, session) : inlay_session_output_count(session);
+    return args->commit != NULL ? proof_run_output(&args->proof, index) : inlay_context_output(context, index);
 }
 
 /* Outputs whose names differ only in '/' and ':' would overwrite each other, and an output may have the name of an
  * input of the same folder; these are errors. */
 static inlay_status check_names(const run_args *args, const inlay_session *session, inlay_diag *diag)
 {
-    uint32_t count = saved_outputs(args, session);
+    uint32_t count = inlay_session_output_count(session);
     struct arena arena = { 0 };
     char **paths = arena_array(&arena, (size_t)count + 1, sizeof *paths);
     inlay_status status = INLAY_OK;
@@ -144,9 +144,9 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
 
     if (status == INLAY_OK && mkdir(args->outputs, 0777) != 0 && errno != EEXIST)
         status = output_not_created(args->outputs, diag);
-    for (uint32_t i = 0; status == INLAY_OK && i < saved_outputs(args, session); i++) {
+    for (uint32_t i = 0; status == INLAY_OK && i < inlay_session_output_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        const inlay_value *value = inlay_context_output(context, i);
+        const inlay_value *value = output_of(args, context, i);
 
         INLAY_TRY(inlay_session_output(session, i, &info));
         if (value != NULL)
@@ -196,7 +196,7 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
     *out = (struct verdict){ 0 };
     for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        const inlay_value *got = inlay_context_output(context, i);
+        const inlay_value *got = output_of(args, context, i);
         inlay_value *want = NULL;
         bool same = false;
         double rtol, atol;
@@ -244,7 +244,7 @@ static void print_text(const run_args *args, const cli_common *common, inlay_ses
 {
     for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        const inlay_value *value = inlay_context_output(context, i);
+        const inlay_value *value = output_of(args, context, i);
 
         if (inlay_session_output(session, i, &info) != INLAY_OK || value == NULL)
             continue;
@@ -260,8 +260,8 @@ static void print_text(const run_args *args, const cli_common *common, inlay_ses
     if (args->expect != NULL)
         print_verdict(args, session, verdict);
     if (args->commit != NULL)
-        (void)printf("committed to %u %s in %s: SHA-256 %s\n", args->cut.count,
-                     plural(args->cut.count, "region", "regions"), args->commit, root);
+        (void)printf("committed to %u %s in %s: SHA-256 %s\n", args->proof.count,
+                     plural(args->proof.count, "region", "regions"), args->commit, root);
     (void)printf("created in %.1f ms, ran in %.3f ms\n", create_ms, run_ms);
     watchdog_report_print(session);
 }
@@ -273,7 +273,7 @@ static json_t *make_json(const run_args *args, inlay_session *session, inlay_con
 
     for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        const inlay_value *value = inlay_context_output(context, i);
+        const inlay_value *value = output_of(args, context, i);
 
         if (inlay_session_output(session, i, &info) == INLAY_OK && value != NULL)
             (void)json_array_append_new(outputs, value_json(info.name, value, args->values));
@@ -294,7 +294,7 @@ static json_t *make_json(const run_args *args, inlay_session *session, inlay_con
     if (args->commit != NULL && json != NULL)
         (void)json_object_set_new(json, "commit",
                                   json_pack("{s:s, s:i, s:s}", "folder", cli_text(args->commit), "regions",
-                                            (int)args->cut.count, "sha256", root));
+                                            (int)args->proof.count, "sha256", root));
     if (args->expect != NULL && json != NULL)
         (void)json_object_set_new(json, "differing_outputs", json_integer(verdict->wrong));
     if (args->expect != NULL && json != NULL && verdict->wrong == 0)
@@ -305,6 +305,40 @@ static json_t *make_json(const run_args *args, inlay_session *session, inlay_con
     if (watchdog != NULL)
         (void)json_object_set_new(json, "watchdog", watchdog);
     return json;
+}
+
+/* --commit: a session that describes the model, and the regions. */
+static inlay_status open_regions(run_args *args, cli_common *common, inlay_session **out_session, inlay_diag *diag)
+{
+    inlay_status status;
+
+    file_hash_begin(&args->model_hash, args->model);
+    cli_attach(common);
+    INLAY_TRY(proof_run_begin(args->model, common->options, args->regions > 0 ? args->regions : DEFAULT_REGIONS,
+                              &args->proof, diag));
+    INLAY_TRY(described_session(common, args->model, out_session, diag));
+    status = outputs_check(diag); /* the files of the model are known now */
+done:
+    cli_progress_clear();
+    return status;
+}
+
+/* first_run_make() for --commit. */
+static inlay_status run_regions(run_args *args, const cli_common *common, const inlay_session *session,
+                                const inlay_run_options *options, first_run *out, inlay_diag *diag)
+{
+    inlay_status status;
+
+    args->feed.defer_report = true;
+    do {
+        feed_release(out->inputs, session);
+        INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &out->inputs, diag));
+        status = proof_run_make(&args->proof, session, out->inputs, options, diag);
+    } while (feed_next_sizes(&args->feed, status));
+    out->ms = args->proof.run_ms;
+    feed_report_sizes(&args->feed, cli_caller(common), session, out->inputs);
+done:
+    return status;
 }
 
 static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay_diag *diag)
@@ -323,27 +357,23 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
         INLAY_TRY(inlay_options_set_from(common->options, "check_finite", "1", "--check-finite", diag));
     if (args->watched.count > 0)
         INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
-    if (args->commit != NULL) {
-        file_hash_begin(&args->model_hash, args->model);
-        INLAY_TRY(proof_cut_make(args->model, common->options, args->regions > 0 ? args->regions : DEFAULT_REGIONS,
-                                 &args->cut, diag));
-        INLAY_TRY(proof_options(&args->cut, common->options, diag));
-    }
-    INLAY_TRY(cli_open(common, args->model, &session, diag));
+    INLAY_TRY(args->commit != NULL ? open_regions(args, common, &session, diag)
+                                   : cli_open(common, args->model, &session, diag));
     create_ms = clock_ms() - start;
     if (args->expect != NULL && expects_one(args) && own_outputs(args, session) != 1)
         INLAY_TRY(inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                              "--expect %s: the model has %u outputs; give a folder, or a .npz archive of named arrays",
                              args->expect, own_outputs(args, session)));
     options.timeout_ns = args->timeout_ms * 1000000;
-    INLAY_TRY(first_run_make(&args->feed, NULL, common, session, &options, &first, diag));
+    INLAY_TRY(args->commit != NULL ? run_regions(args, common, session, &options, &first, diag)
+                                   : first_run_make(&args->feed, NULL, common, session, &options, &first, diag));
+    create_ms += args->proof.create_ms;
     if (args->outputs != NULL)
         INLAY_TRY(save_outputs(args, session, first.context, diag));
     if (args->expect != NULL)
         INLAY_TRY(compare_outputs(args, common, session, first.context, &verdict, diag));
     if (args->commit != NULL)
-        INLAY_TRY(proof_write(&args->cut, &args->model_hash, args->commit, session, first.context, first.inputs,
-                              common->options, root, diag));
+        INLAY_TRY(proof_run_write(&args->proof, &args->model_hash, args->commit, common->options, root, diag));
     *out_code = verdict.wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common->json)
         *out_code = cli_print_json(
@@ -380,7 +410,7 @@ int cmd_run(int argc, char **argv)
     if (run(&args, &common, &code, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     (void)!file_hash_end(&args.model_hash, NULL);
-    proof_cut_deinit(&args.cut);
+    proof_run_deinit(&args.proof);
     watched_deinit(&args.watched);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);

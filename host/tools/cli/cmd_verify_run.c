@@ -1,4 +1,5 @@
 /* inlay verify-run: computes a region of a committed run again. */
+#include "base/output.h"
 #include "cli/cli.h"
 #include "lock/proof.h"
 #include "tables/words.h"
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 static const char doc_verify_run[] =
     "Computes one region of a run again, from the tensors of PROOF that enter it, and says whether those that leave it "
@@ -19,12 +21,14 @@ static const char doc_verify_run[] =
     "  inlay verify-run run.proof --region all --model copy.onnx\n";
 
 typedef struct verify_run_args {
-    const char *proof, *model, *region;
+    const char *proof, *model, *region, *outputs;
 } verify_run_args;
 
 static const cli_option options_of_verify_run[] = {
     { "region", "N|random|all", "The region to compute, from 0 (default: random)", CLI_TEXT(verify_run_args, region) },
     { "model", "FILE", "The model (default: the path in the proof)", CLI_READ(verify_run_args, model) },
+    { "outputs", "DIR", "Write the tensors that leave the region to DIR/<name>.npy; DIR may be new",
+      CLI_TEXT(verify_run_args, outputs) },
     { .need = "no proof given: name the folder of inlay run --commit",
       CLI_CALL(cli_take_path, verify_run_args, proof) },
     { 0 },
@@ -59,13 +63,15 @@ static inlay_status choose(const char *text, uint32_t count, uint32_t *out_first
 }
 
 /* Computes the regions, and prints a line for each, or adds it to `list`. *out_wrong: how many do not hold. */
-static inlay_status check_regions(const proof_file *proof, const cli_common *common, uint32_t first, uint32_t end,
-                                  json_t *list, uint32_t *out_wrong, inlay_diag *diag)
+static inlay_status check_regions(proof_file *proof, const verify_run_args *args, const cli_common *common,
+                                  uint32_t first, uint32_t end, json_t *list, uint32_t *out_wrong, inlay_diag *diag)
 {
     *out_wrong = 0;
+    if (args->outputs != NULL && mkdir(args->outputs, 0777) != 0 && errno != EEXIST)
+        return output_not_created(args->outputs, diag);
     for (uint32_t region = first; region < end; region++) {
         uint32_t nodes = 0;
-        const inlay_status status = proof_check(proof, region, &nodes, diag);
+        const inlay_status status = proof_check(proof, region, args->outputs, &nodes, diag);
         const bool holds = status == INLAY_OK;
 
         if (!holds && status != INLAY_RESULTS_DIFFER)
@@ -76,7 +82,7 @@ static inlay_status check_regions(const proof_file *proof, const cli_common *com
                                         json_pack("{s:i, s:i, s:b, s:s*}", "region", (int)region, "nodes", (int)nodes,
                                                   "holds", holds, "why", holds ? NULL : cli_text(diag->text)));
         else
-            (void)printf("region %u of %u %s: %u %s%s%s\n", region, proof->cut.count, holds ? "holds" : "does not hold",
+            (void)printf("region %u of %u %s: %u %s%s%s\n", region, proof->run.count, holds ? "holds" : "does not hold",
                          nodes, plural(nodes, "node", "nodes"), holds ? "" : "; ", holds ? "" : diag->text);
     }
     return INLAY_OK;
@@ -97,13 +103,13 @@ int cmd_verify_run(int argc, char **argv)
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     list = json_array();
     INLAY_TRY(proof_open(args.proof, args.model, common.options, &proof, &diag));
-    INLAY_TRY(choose(args.region, proof.cut.count, &first, &end, &diag));
-    INLAY_TRY(check_regions(&proof, &common, first, end, list, &wrong, &diag));
+    INLAY_TRY(choose(args.region, proof.run.count, &first, &end, &diag));
+    INLAY_TRY(check_regions(&proof, &args, &common, first, end, list, &wrong, &diag));
     code = wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common.json)
         code = cli_print_json(
             &common,
-            json_pack("{s:s, s:i, s:O}", "sha256", proof.root, "regions", (int)proof.cut.count, "checked", list), code);
+            json_pack("{s:s, s:i, s:O}", "sha256", proof.root, "regions", (int)proof.run.count, "checked", list), code);
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);

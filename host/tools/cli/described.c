@@ -8,9 +8,7 @@
 
 enum { RANDOM_SAMPLES = 8 };
 
-/* A session that knows inputs and outputs but loads no weights, which is sufficient to read samples. */
-static inlay_status open_description(cli_common *common, const char *path, inlay_session **out_session,
-                                     inlay_diag *diag)
+inlay_status described_session(cli_common *common, const char *path, inlay_session **out_session, inlay_diag *diag)
 {
     const session_watch watch = { .newest_opset = -1 };
     const session_source source = { .path = path, .fd = -1 };
@@ -42,7 +40,7 @@ inlay_status described_open(cli_common *common, const char *model, const char *d
 
     INLAY_TRY(isa_cap(options_text(common->options, OPTION_isa), diag));
     INLAY_TRY(cpu_limit_isa(options_text(common->options, OPTION_isa), diag)); /* for the quantizer's kernels */
-    INLAY_TRY(data != NULL ? open_description(common, model, out_session, diag)
+    INLAY_TRY(data != NULL ? described_session(common, model, out_session, diag)
                            : cli_open(common, model, out_session, diag)); /* random inputs need a trial run */
     status = dataset_open(data,
                           samples > 0    ? samples

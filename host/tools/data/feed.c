@@ -88,7 +88,8 @@ struct request {
     const inlay_io_info *info;
     uint32_t index;
     inlay_diag *diag;
-    const int64_t *usual; /* [info->rank] default sizes of the session; NULL = unknown */
+    const inlay_value_state *guessed; /* see usual_dims() */
+    const int64_t *usual;             /* [info->rank] default sizes of the session; NULL = unknown */
 };
 
 /* Parses the shape after "random:", for example 2,3,224,224 or 2x3x224x224; "" is rank 0. */
@@ -136,10 +137,12 @@ static const int64_t *priced_dims(const inlay_session *session, uint32_t input, 
 }
 
 /* The sizes of an input at which the session was compiled; NULL: none. Unlike those of priced_dims(), the sizes of all
- * inputs fit together. */
-static const int64_t *usual_dims(const inlay_session *session, uint32_t input, uint32_t rank)
+ * inputs fit together. guessed: of
+ * session_guess_shapes(); NULL: the session was compiled. */
+static const int64_t *usual_dims(const inlay_session *session, const inlay_value_state *guessed, uint32_t input,
+                                 uint32_t rank)
 {
-    const inlay_value_state *states = session->main->parts.compiled_for, *state;
+    const inlay_value_state *states = session->main != NULL ? session->main->parts.compiled_for : guessed, *state;
 
     if (states == NULL)
         return NULL;
@@ -148,9 +151,10 @@ static const int64_t *usual_dims(const inlay_session *session, uint32_t input, u
 }
 
 /* The default sizes of an input; NULL: none. */
-static const int64_t *default_dims(const struct feed *feed, const inlay_session *session, uint32_t input, uint32_t rank)
+static const int64_t *default_dims(const struct feed *feed, const inlay_session *session,
+                                   const inlay_value_state *guessed, uint32_t input, uint32_t rank)
 {
-    return feed->costed_sizes ? priced_dims(session, input, rank) : usual_dims(session, input, rank);
+    return feed->costed_sizes ? priced_dims(session, input, rank) : usual_dims(session, guessed, input, rank);
 }
 
 /* Sizes of an axis, tried in order if the model refuses the default: frames and lengths of audio, then short lists. */
@@ -203,7 +207,8 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
                                       &info,
                                       i,
                                       request->diag,
-                                      default_dims(request->feed, request->session, i, info.rank) };
+                                      request->guessed,
+                                      default_dims(request->feed, request->session, request->guessed, i, info.rank) };
 
         for (uint32_t axis = 0; known && size < 0 && axis < info.rank; axis++)
             if (info.dims[axis] < 0 && strcmp(info.dim_names[axis], text) == 0)
@@ -326,7 +331,7 @@ void feed_report_sizes(const struct feed *feed, feed_caller caller, const inlay_
 
         if (feed->made[i] == 0 || values[i] == NULL || inlay_session_input(session, i, &info) != INLAY_OK)
             continue;
-        note_input(&notes, &(struct request){ &copy, &caller, session, &info, i, NULL, NULL }, values[i]);
+        note_input(&notes, &(struct request){ &copy, &caller, session, &info, i, NULL, NULL, NULL }, values[i]);
     }
     if (notes.count == 0)
         return;
@@ -634,6 +639,8 @@ static inlay_status make_all(struct feed *feed, const feed_caller *caller, const
 {
     uint32_t count = inlay_session_input_count(session);
     inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));
+    struct arena arena = { 0 };
+    const inlay_value_state *guessed = session->main == NULL ? session_guess_shapes(session, &arena) : NULL;
     inlay_status status = INLAY_OK;
 
     *out_values = NULL;
@@ -642,20 +649,22 @@ static inlay_status make_all(struct feed *feed, const feed_caller *caller, const
     feed->made = calloc((size_t)count + 1, 1);
     if (values == NULL || feed->made == NULL) {
         free((void *)values);
+        arena_deinit(&arena);
         return no_memory(diag, "for %u inputs", count);
     }
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        struct request request = { feed, caller, session, &info, i, diag, NULL };
+        struct request request = { feed, caller, session, &info, i, diag, guessed, NULL };
 
         INLAY_TRY(inlay_session_input(session, i, &info));
-        request.usual = default_dims(feed, session, i, info.rank);
+        request.usual = default_dims(feed, session, guessed, i, info.rank);
         INLAY_TRY(make_value(&request, &values[i]));
     }
     *out_values = values;
     values = NULL;
 done:
     feed_release(values, session);
+    arena_deinit(&arena);
     return status;
 }
 

@@ -1,10 +1,11 @@
 #include "lock/proof.h"
+#include "base/clock.h"
 #include "base/memory.h"
+#include "base/order.h"
 #include "base/output.h"
 #include "config/options.h"
 #include "data/hash.h"
 #include "data/npy.h"
-#include "data/scratch.h"
 #include "data/value.h"
 #include "data/view.h"
 #include "lock/lock.h"
@@ -17,9 +18,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FORMAT = 3 }; /* 1 had other hashes of tensors, 2 other tensors at the ends of regions */
+enum { FORMAT = 4 }; /* 1 had other hashes of tensors, 2 other tensors at the ends of regions, 3 runs of whole models */
 
 /* ---- regions */
+
+typedef bool (*value_test)(const graph_model *model, const uint8_t *kinds, uint32_t value);
 
 static bool is_tensor_of_proof(const graph_model *model, const uint8_t *kinds, uint32_t value)
 {
@@ -33,38 +36,40 @@ static bool is_size(const graph_model *model, const uint8_t *kinds, uint32_t val
     return kinds[value] == MODEL_PART_SIZE;
 }
 
-/* The names of the values for which `has` is true. */
-static const char **names_of(graph_model *model, const uint8_t *kinds, const uint32_t *values, uint32_t count,
-                             bool (*has)(const graph_model *model, const uint8_t *kinds, uint32_t value),
-                             uint32_t *out_count)
+/* Those of the values for which `test` is true. */
+static uint32_t *select_values(graph_model *model, const uint8_t *kinds, const uint32_t *values, uint32_t count,
+                               value_test test, uint32_t *out_count)
 {
-    const char **names = arena_array(&model->arena, (size_t)count + 1, sizeof *names);
+    uint32_t *selected = arena_array(&model->arena, (size_t)count + 1, sizeof *selected);
 
     *out_count = 0;
-    for (uint32_t i = 0; names != NULL && i < count; i++)
-        if (has(model, kinds, values[i]))
-            names[(*out_count)++] = model->main->values[values[i]].info.name.data;
-    return names;
+    for (uint32_t i = 0; selected != NULL && i < count; i++)
+        if (test(model, kinds, values[i]))
+            selected[(*out_count)++] = values[i];
+    return selected;
 }
 
-static inlay_status cut_region(proof_cut *cut, const uint8_t *kinds, uint32_t region, inlay_diag *diag)
+static inlay_status cut_region(proof_run *run, const uint8_t *kinds, uint32_t index, inlay_diag *diag)
 {
-    proof_region *made = &cut->regions[region];
-    graph_model *model = cut->model;
+    proof_region *region = &run->regions[index];
+    graph_model *model = run->model;
     model_part part;
-    inlay_status status = model_part_stage(model, region, cut->count, &part, diag);
+    inlay_status status = model_part_stage(model, index, run->count, &part, diag);
 
     if (status != INLAY_OK)
         return status;
-    made->inputs = names_of(model, kinds, part.inputs, part.input_count, is_tensor_of_proof, &made->input_count);
-    made->outputs = names_of(model, kinds, part.outputs, part.output_count, is_tensor_of_proof, &made->output_count);
-    made->sizes = names_of(model, kinds, part.inputs, part.input_count, is_size, &made->size_count);
-    return made->inputs != NULL && made->outputs != NULL && made->sizes != NULL ? INLAY_OK
-                                                                                : no_memory(diag, "for the regions");
+    region->inputs =
+        select_values(model, kinds, part.inputs, part.input_count, is_tensor_of_proof, &region->input_count);
+    region->outputs =
+        select_values(model, kinds, part.outputs, part.output_count, is_tensor_of_proof, &region->output_count);
+    region->sizes = select_values(model, kinds, part.inputs, part.input_count, is_size, &region->size_count);
+    return region->inputs != NULL && region->outputs != NULL && region->sizes != NULL
+               ? INLAY_OK
+               : no_memory(diag, "for the regions");
 }
 
-inlay_status proof_cut_make(const char *path, const inlay_options *options, uint32_t count, proof_cut *out,
-                            inlay_diag *diag)
+/* Loads the model and cuts it; the options are those of the regions. */
+static inlay_status cut(proof_run *run, const char *path, uint32_t count, inlay_diag *diag)
 {
     const session_source source = { .path = path, .fd = -1 };
     inlay_session raw = { .model = NULL };
@@ -72,9 +77,8 @@ inlay_status proof_cut_make(const char *path, const inlay_options *options, uint
     model_part all;
     inlay_status status;
 
-    *out = (proof_cut){ 0 };
-    INLAY_TRY(session_load_model(&raw, &source, options, diag));
-    out->model = raw.model;
+    INLAY_TRY(session_load_model(&raw, &source, run->options, diag));
+    run->model = raw.model;
     INLAY_TRY(
         model_part_between(raw.model, NULL, 0, raw.model->main->outputs, raw.model->main->output_count, &all, diag));
     if (all.kept == 0) {
@@ -82,63 +86,162 @@ inlay_status proof_cut_make(const char *path, const inlay_options *options, uint
                             path);
         goto done;
     }
-    out->count = count < all.kept ? count : all.kept;
-    out->regions = calloc(out->count, sizeof *out->regions);
+    run->count = count < all.kept ? count : all.kept;
+    run->regions = calloc(run->count, sizeof *run->regions);
+    run->values = calloc((size_t)raw.model->main->value_count + 1, sizeof(inlay_value *));
     kinds = model_part_kinds(raw.model);
-    if (out->regions == NULL || kinds == NULL)
+    if (run->regions == NULL || run->values == NULL || kinds == NULL)
         return no_memory(diag, "for the regions");
-    for (uint32_t i = 0; i < out->count; i++)
-        INLAY_TRY(cut_region(out, kinds, i, diag));
+    for (uint32_t i = 0; i < run->count; i++)
+        INLAY_TRY(cut_region(run, kinds, i, diag));
 done:
     return status;
 }
 
-void proof_cut_deinit(proof_cut *cut)
+static void release_values(proof_run *run)
 {
-    free(cut->regions);
-    graph_model_destroy(cut->model);
-    *cut = (proof_cut){ 0 };
+    for (uint32_t i = 0; run->values != NULL && i < run->model->main->value_count; i++) {
+        inlay_value_unref(run->values[i]);
+        run->values[i] = NULL;
+    }
 }
 
-/* ---- the run */
-
-/* Is NAME or NAME=VALUE an option of another provider than those that reproducible=cpu runs? It may name a library to
- * load, which a proof of a stranger must not. */
-static bool is_of_other_provider(const char *setting)
+void proof_run_deinit(proof_run *run)
 {
-    return setting[strcspn(setting, ".=")] == '.' && strncmp(setting, "cpu.", 4) != 0 &&
-           strncmp(setting, "reference.", 10) != 0;
+    release_values(run);
+    free(run->values);
+    free(run->regions);
+    inlay_options_destroy(run->options);
+    graph_model_destroy(run->model);
+    *run = (proof_run){ 0 };
 }
 
-inlay_status proof_options(const proof_cut *cut, inlay_options *options, inlay_diag *diag)
+/* ---- the session of a region */
+
+typedef struct region_opening {
+    const proof_run *run;
+    uint32_t region;
+    uint32_t nodes; /* out */
+} region_opening;
+
+static const char *name_of(const proof_run *run, uint32_t value)
 {
-    inlay_setting item = { .struct_size = sizeof item };
-    const struct graph *graph = cut->model->main;
+    return run->model->main->values[value].info.name.data;
+}
+
+/* A view of a value of the run that is to be a tensor of the proof. */
+static inlay_status view_of(const proof_run *run, uint32_t value, inlay_tensor_view *out, inlay_diag *diag)
+{
+    const inlay_value *tensor = run->values[value];
+
+    return tensor != NULL && !run->model->main->values[value].sparse && value_view(tensor, out)
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_UNSUPPORTED,
+                            "value '%.200s' is no tensor in memory, and cannot be part of a proof; another number of "
+                            "regions may not cut there",
+                            name_of(run, value));
+}
+
+/* Gives an input of the region the type and sizes of its tensor. */
+static inlay_status declare_as(graph_model *model, uint32_t index, const inlay_tensor_view *view, inlay_diag *diag)
+{
+    graph_value *value = &model->main->values[index];
+    inlay_dim *dims = arena_array(&model->arena, (size_t)view->rank + 1, sizeof *dims);
+
+    if (dims == NULL)
+        return no_memory(diag, "for the inputs of a region");
+    for (uint32_t d = 0; d < view->rank; d++)
+        dims[d] = (inlay_dim){ .value = view->dims[d], .kind = INLAY_DIM_FIXED };
+    value->inner_kind = 0;
+    value->declared = true;
+    value->info.kind = INLAY_VALUE_TENSOR;
+    value->info.dtype = value->declared_dtype = view->dtype;
+    value->info.rank = value->declared_rank = view->rank;
+    value->info.dims = value->declared_dims = dims;
+    return INLAY_OK;
+}
+
+/* Makes an input of the region a constant with this value. */
+static inlay_status fix_input(struct graph *graph, uint32_t input, const inlay_tensor_view *view, inlay_diag *diag)
+{
+    void *data = arena_alloc(&graph->model->arena, view->bytes + 1);
+
+    if (data == NULL)
+        return no_memory(diag, "for the sizes of a region");
+    if (view->bytes > 0)
+        memcpy(data, view->data, view->bytes);
+    graph->values[input].declared = false;
+    return graph_set_constant(graph, input, view->dtype, view->rank, view->dims, data, view->bytes) == INLAY_OK
+               ? INLAY_OK
+               : no_memory(diag, "for the sizes of a region");
+}
+
+/* session_source.reduce: reduces the model to the region. What follows from sizes becomes constants: in the whole model
+ * these values are known before a run, and providers refuse some nodes, such as Reshape, where they are not. */
+static inlay_status reduce(void *ctx, graph_model *model, inlay_diag *diag)
+{
+    region_opening *opening = ctx;
+    const proof_run *run = opening->run;
+    const proof_region *region = &run->regions[opening->region];
+    struct graph *graph = model->main;
+    inlay_tensor_view view;
+    model_part part;
+    uint32_t kept = 0;
     inlay_status status;
 
-    for (uint32_t i = 0; inlay_options_setting(options, i, &item) == INLAY_OK; i++) {
-        if (item.source == INLAY_SOURCE_DEFAULT)
-            continue;
-        if (is_of_other_provider(item.name))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "--commit permits options of the providers cpu and reference only, and %.100s sets "
-                              "%.100s; remove that",
-                              item.origin, item.name);
-        if (strcmp(item.name, "reproducible") == 0 && strcmp(item.text, "cpu") != 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "--commit needs reproducible=cpu, and %.100s sets it to %.20s; remove that", item.origin,
-                              item.text);
-    }
-    INLAY_TRY(inlay_options_set_from(options, "reproducible", "cpu", "--commit", diag));
-    for (uint32_t r = 0; r < cut->count; r++)
-        for (uint32_t i = 0; i < cut->regions[r].output_count; i++) {
-            const uint32_t value = graph_find_value(graph, cut->regions[r].outputs[i]);
-
-            INLAY_CHECK(value != INLAY_NONE);
-            if ((graph->values[value].info.flags & INLAY_VALUE_GRAPH_OUTPUT) == 0)
-                INLAY_TRY(options_set_item(options, "tap", cut->regions[r].outputs[i], diag));
+    INLAY_CHECK(graph->value_count == run->model->main->value_count);
+    INLAY_TRY(model_part_stage(model, opening->region, run->count, &part, diag));
+    opening->nodes = part.kept;
+    memcpy(part.outputs, region->outputs, region->output_count * sizeof *part.outputs);
+    part.output_count = region->output_count;
+    for (uint32_t i = 0; i < part.input_count; i++)
+        if (run->values[part.inputs[i]] != NULL) { /* otherwise it has its default */
+            INLAY_TRY(view_of(run, part.inputs[i], &view, diag));
+            INLAY_TRY(declare_as(model, part.inputs[i], &view, diag));
         }
+    INLAY_TRY(model_cut(model, &part, NULL, NULL, diag));
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        if (!is_listed(region->sizes, region->size_count, graph->inputs[i])) {
+            graph->inputs[kept++] = graph->inputs[i];
+            continue;
+        }
+        INLAY_TRY(view_of(run, graph->inputs[i], &view, diag));
+        INLAY_TRY(fix_input(graph, graph->inputs[i], &view, diag));
+    }
+    graph->input_count = kept;
+    status = graph_finish(graph, diag);
 done:
+    return status;
+}
+
+static inlay_status bind_inputs(const proof_run *run, const proof_region *region, inlay_context *context,
+                                const inlay_session *session, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) {
+        const uint32_t input = inlay_session_find_input(session, name_of(run, region->inputs[i]));
+
+        if (input != INLAY_NONE) /* it is no size */
+            status = inlay_context_set_input(context, input, run->values[region->inputs[i]], diag);
+    }
+    return status;
+}
+
+static inlay_status take_outputs(proof_run *run, const proof_region *region, inlay_context *context,
+                                 const inlay_session *session, inlay_diag *diag)
+{
+    inlay_tensor_view view;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < region->output_count && status == INLAY_OK; i++) {
+        const uint32_t value = region->outputs[i], output = inlay_session_find_output(session, name_of(run, value));
+
+        INLAY_CHECK(output != INLAY_NONE);
+        inlay_value_unref(run->values[value]);
+        run->values[value] = inlay_value_ref(inlay_context_output(context, output));
+        status = view_of(run, value, &view, diag);
+    }
     return status;
 }
 
@@ -157,25 +260,227 @@ static const graph_node *find_random(const struct program *program)
     return NULL;
 }
 
+/* Computes a region from the values that enter it, and sets those that leave it. */
+static inlay_status compute(proof_run *run, uint32_t index, const inlay_run_options *limits, uint32_t *out_nodes,
+                            inlay_diag *diag)
+{
+    const proof_region *region = &run->regions[index];
+    region_opening opening = { .run = run, .region = index };
+    const session_source source = { .fd = -1, .whole = run->model, .reduce = reduce, .ctx = &opening };
+    double start = clock_ms();
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    const graph_node *random;
+    inlay_status status;
+
+    INLAY_TRY(session_open(&source, run->options, &session, diag));
+    *out_nodes = opening.nodes;
+    random = find_random(session->main);
+    if (random != NULL) {
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "the results of %s '%.100s' are random, so no run can be verified",
+                            random->info.op_type.data, random->info.name.data);
+        goto done;
+    }
+    INLAY_TRY(inlay_context_create(session, &context, diag));
+    INLAY_TRY(bind_inputs(run, region, context, session, diag));
+    run->create_ms += clock_ms() - start;
+    start = clock_ms();
+    INLAY_TRY(inlay_context_run(context, limits, diag));
+    run->run_ms += clock_ms() - start;
+    status = take_outputs(run, region, context, session, diag);
+done:
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    return status;
+}
+
+/* ---- the run */
+
+/* Is NAME or NAME=VALUE an option of another provider than those that reproducible=cpu runs? It may name a library to
+ * load, which a proof of a stranger must not. */
+static bool is_of_other_provider(const char *setting)
+{
+    return setting[strcspn(setting, ".=")] == '.' && strncmp(setting, "cpu.", 4) != 0 &&
+           strncmp(setting, "reference.", 10) != 0;
+}
+
+/* Checks the options of a run that will be committed. */
+static inlay_status check_options(const inlay_options *options, inlay_diag *diag)
+{
+    /* They add inputs or outputs to the model, choose a variant of it, divide an error among all nodes, or report on
+     * the whole session. */
+    static const struct {
+        const char *name, *otherwise;
+    } of_whole_models[] = { { "adapter", "" },      { "image_rows", "0" }, { "kv_cache_bits", "model" },
+                            { "last_logits", "0" }, { "ladder", "" },      { "max_error", "0" },
+                            { "placement", "0" },   { "tap", "" },         { "watchdog", "0" } };
+    inlay_setting item = { .struct_size = sizeof item };
+
+    for (uint32_t i = 0; inlay_options_setting(options, i, &item) == INLAY_OK; i++) {
+        if (item.source == INLAY_SOURCE_DEFAULT)
+            continue;
+        if (is_of_other_provider(item.name))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "--commit permits options of the providers cpu and reference only, and %.100s sets "
+                              "%.100s; remove that",
+                              item.origin, item.name);
+        if (strcmp(item.name, "reproducible") == 0 && strcmp(item.text, "cpu") != 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "--commit needs reproducible=cpu, and %.100s sets it to %.20s; remove that", item.origin,
+                              item.text);
+        for (size_t k = 0; k < sizeof of_whole_models / sizeof of_whole_models[0]; k++)
+            if (strcmp(item.name, of_whole_models[k].name) == 0 && item.text[0] != '\0' &&
+                strcmp(item.text, of_whole_models[k].otherwise) != 0)
+                return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                  "--commit runs each region by itself, and %.100s sets %.100s, which concerns the "
+                                  "whole model; remove that",
+                                  item.origin, item.name);
+    }
+    return INLAY_OK;
+}
+
+/* Does an option that no proof has apply to the regions? It changes no result. */
+static bool is_local(const char *name)
+{
+    return lock_is_local(name) || strcmp(name, "isa") == 0 || strcmp(name, "intra_threads") == 0;
+}
+
+/* Options with the settings of a run, and what is local among those of this machine. */
+static inlay_status make_options(const json_t *settings, const inlay_options *local, inlay_options **out,
+                                 inlay_diag *diag)
+{
+    inlay_setting item = { .struct_size = sizeof item };
+    inlay_status status;
+
+    INLAY_TRY(inlay_options_create(out, diag));
+    for (uint32_t k = 0; inlay_options_setting(local, k, &item) == INLAY_OK; k++)
+        if (is_local(item.name) && item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0')
+            INLAY_TRY(options_set_item(*out, item.name, item.text, diag));
+    inlay_options_set_log(*out, local->log, local->log_user);
+    status = lock_apply_settings(settings, *out, diag);
+done:
+    return status;
+}
+
 /* Settings that change results: not those of the machine, and not sizes, which the tensors have. */
 static json_t *settings_of(const inlay_options *options)
 {
-    static const char *const local[] = {
-        "isa=", "intra_threads=", "tap=", "dim=", "log", "placement=", "check_finite="
-    };
+    static const char *const without[] = { "isa=", "intra_threads=", "dim=", "sizes=", "log" };
     json_t *all = lock_settings(options), *kept = json_array(), *entry;
     size_t i;
 
     json_array_foreach(all, i, entry) {
-        bool is_local = false;
+        bool is_kept = true;
 
-        for (size_t k = 0; k < sizeof local / sizeof local[0]; k++)
-            is_local = is_local || strncmp(json_string_value(entry), local[k], strlen(local[k])) == 0;
-        if (!is_local)
+        for (size_t k = 0; k < sizeof without / sizeof without[0]; k++)
+            is_kept = is_kept && strncmp(json_string_value(entry), without[k], strlen(without[k])) != 0;
+        if (is_kept)
             (void)json_array_append(kept, entry);
     }
     json_decref(all);
     return kept;
+}
+
+inlay_status proof_run_begin(const char *path, inlay_options *options, uint32_t count, proof_run *out, inlay_diag *diag)
+{
+    json_t *settings = NULL;
+    inlay_status status;
+
+    *out = (proof_run){ 0 };
+    INLAY_TRY(check_options(options, diag));
+    INLAY_TRY(inlay_options_set_from(options, "reproducible", "cpu", "--commit", diag));
+    settings = settings_of(options);
+    INLAY_TRY(make_options(settings, options, &out->options, diag));
+    status = cut(out, path, count, diag);
+done:
+    json_decref(settings);
+    return status;
+}
+
+/* Checks the inputs of a run and takes references. */
+static inlay_status take_inputs(proof_run *run, const inlay_session *session, inlay_value *const *inputs,
+                                inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        uint32_t value;
+
+        INLAY_TRY(inlay_session_input(session, i, &info));
+        value = graph_find_value(run->model->main, info.name);
+        INLAY_CHECK(value != INLAY_NONE);
+        if (inputs[i] == NULL)
+            continue;
+        INLAY_TRY(session_input_fits(session, i, inputs[i], diag));
+        run->values[value] = inlay_value_ref(inputs[i]);
+    }
+done:
+    return status;
+}
+
+/* Outputs of the model that no node computes: initializers, and inputs with their defaults. */
+static inlay_status take_constants(proof_run *run, inlay_diag *diag)
+{
+    const struct graph *graph = run->model->main;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < graph->output_count && status == INLAY_OK; i++) {
+        const graph_value *value = &graph->values[graph->outputs[i]];
+        const uint32_t rank = value->info.rank;
+        inlay_tensor_view view = { .data = value->info.data,
+                                   .bytes = value->info.data_bytes,
+                                   .dtype = value->info.dtype };
+        int64_t *dims;
+
+        if (run->values[graph->outputs[i]] != NULL)
+            continue;
+        if (value->default_value != NULL) {
+            view = *value->default_value;
+        } else {
+            INLAY_CHECK(graph_is_constant(graph, graph->outputs[i]));
+            dims = arena_array(&run->model->arena, (size_t)rank + 1, sizeof *dims);
+            if (dims == NULL)
+                return no_memory(diag, "for an output");
+            for (uint32_t d = 0; d < rank; d++)
+                dims[d] = value->info.dims[d].value;
+            view.dims = dims;
+            view.rank = rank;
+        }
+        status = value_from_view(&view, &run->values[graph->outputs[i]], diag);
+    }
+    return status;
+}
+
+inlay_status proof_run_make(proof_run *run, const inlay_session *session, inlay_value *const *inputs,
+                            const inlay_run_options *limits, inlay_diag *diag)
+{
+    inlay_run_options left = *limits;
+    const double start = clock_ms();
+    uint32_t nodes;
+    inlay_status status;
+
+    release_values(run);
+    run->create_ms = run->run_ms = 0;
+    INLAY_TRY(take_inputs(run, session, inputs, diag));
+    for (uint32_t i = 0; i < run->count; i++) {
+        if (limits->timeout_ns > 0) { /* of the whole run; 1: it has passed */
+            const uint64_t passed = (uint64_t)((clock_ms() - start) * 1e6);
+
+            left.timeout_ns = passed < limits->timeout_ns ? limits->timeout_ns - passed : 1;
+        }
+        if (run->regions[i].output_count > 0) /* otherwise it computes constants, as does each region that reads them */
+            INLAY_TRY(compute(run, i, &left, &nodes, diag));
+    }
+    status = take_constants(run, diag);
+done:
+    return status;
+}
+
+inlay_value *proof_run_output(const proof_run *run, uint32_t index)
+{
+    INLAY_CHECK(index < run->model->main->output_count);
+    return run->values[run->model->main->outputs[index]];
 }
 
 /* The SHA-256 of what a proof claims, without what the machine adds. */
@@ -198,69 +503,36 @@ static inlay_status hash_claim(const json_t *proof, char root[65], inlay_diag *d
     return INLAY_OK;
 }
 
-/* Adds a tensor to a proof, and writes its file, whose readers verify its hash. */
-static inlay_status add_tensor(const char *folder, const char *name, const inlay_io_info *info,
-                               const inlay_value *value, json_t *tensors, inlay_diag *diag)
+/* Adds a tensor to a proof, and writes its file, whose readers verify its hash. An input that has its default is part
+ * of the model. */
+static inlay_status add_tensor(const proof_run *run, uint32_t value, const char *folder, json_t *tensors,
+                               inlay_diag *diag)
 {
     char hash[65], path[PATH_MAX];
     inlay_tensor_view view;
     inlay_status status;
 
-    if (value == NULL || info->kind != INLAY_KIND_TENSOR || info->sparse != 0 || !value_view(value, &view))
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "%.200s is no tensor in memory, and cannot be part of a proof; "
-                          "another number of regions may not cut there",
-                          name);
-    value_hash_tensor(value, hash);
+    if (run->values[value] == NULL || json_object_get(tensors, name_of(run, value)) != NULL)
+        return INLAY_OK;
+    INLAY_TRY(view_of(run, value, &view, diag));
+    value_hash_tensor(run->values[value], hash);
     if ((size_t)snprintf(path, sizeof path, "%s/%s.npy", folder, hash) >= sizeof path)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the path is too long", folder);
-    status = npy_save_unsynced(path, &view, diag);
-    if (status == INLAY_OK &&
-        json_object_set_new(
-            tensors, name,
-            json_pack("{s:s, s:s}", "type", inlay_dtype_name(inlay_value_dtype(value)), "sha256", hash)) != 0)
+    INLAY_TRY(npy_save_unsynced(path, &view, diag));
+    if (json_object_set_new(tensors, name_of(run, value),
+                            json_pack("{s:s, s:s}", "type", inlay_dtype_name(view.dtype), "sha256", hash)) != 0)
         status = no_memory(diag, "for a proof");
-    return status;
-}
-
-/* Adds a tensor of the run by its name. An input that has its default is part of the model. */
-static inlay_status add_named(const char *folder, const char *name, const inlay_session *session,
-                              inlay_context *context, inlay_value *const *inputs, json_t *tensors, inlay_diag *diag)
-{
-    const uint32_t input = inlay_session_find_input(session, name), output = inlay_session_find_output(session, name);
-    inlay_io_info info = { .struct_size = sizeof info };
-    inlay_status status;
-
-    if (json_object_get(tensors, name) != NULL || (input != INLAY_NONE && inputs[input] == NULL))
-        return INLAY_OK;
-    if (input == INLAY_NONE && output == INLAY_NONE)
-        return inlay_fail(
-            diag, INLAY_UNSUPPORTED,
-            "value '%.200s' is not a tensor, and cannot be part of a proof; another number of regions may "
-            "not cut there",
-            name);
-    INLAY_TRY(input != INLAY_NONE ? inlay_session_input(session, input, &info)
-                                  : inlay_session_output(session, output, &info));
-    status = add_tensor(folder, name, &info,
-                        input != INLAY_NONE ? inputs[input] : inlay_context_output(context, output), tensors, diag);
 done:
     return status;
 }
 
-inlay_status proof_write(const proof_cut *cut, file_hash *model, const char *folder, const inlay_session *session,
-                         inlay_context *context, inlay_value *const *inputs, const inlay_options *options,
-                         char root[65], inlay_diag *diag)
+inlay_status proof_run_write(const proof_run *run, file_hash *model, const char *folder, const inlay_options *options,
+                             char root[65], inlay_diag *diag)
 {
-    const graph_node *random = find_random(session->main);
     json_t *origin = NULL, *tensors = json_object(), *proof = NULL;
     char file[PATH_MAX], relative[PATH_MAX];
     inlay_status status = INLAY_OK;
 
-    if (random != NULL) {
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "the results of %s '%.100s' are random, so no run can be verified",
-                            random->info.op_type.data, random->info.name.data);
-        goto done;
-    }
     if ((size_t)snprintf(file, sizeof file, "%s/proof.json", folder) >= sizeof file) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the path is too long", folder);
         goto done;
@@ -269,11 +541,11 @@ inlay_status proof_write(const proof_cut *cut, file_hash *model, const char *fol
         status = output_not_created(folder, diag);
         goto done;
     }
-    for (uint32_t r = 0; r < cut->count; r++) {
-        for (uint32_t i = 0; i < cut->regions[r].input_count; i++)
-            INLAY_TRY(add_named(folder, cut->regions[r].inputs[i], session, context, inputs, tensors, diag));
-        for (uint32_t i = 0; i < cut->regions[r].output_count; i++)
-            INLAY_TRY(add_named(folder, cut->regions[r].outputs[i], session, context, inputs, tensors, diag));
+    for (uint32_t r = 0; r < run->count; r++) {
+        for (uint32_t i = 0; i < run->regions[r].input_count; i++)
+            INLAY_TRY(add_tensor(run, run->regions[r].inputs[i], folder, tensors, diag));
+        for (uint32_t i = 0; i < run->regions[r].output_count; i++)
+            INLAY_TRY(add_tensor(run, run->regions[r].outputs[i], folder, tensors, diag));
     }
     INLAY_TRY(lock_origin(model, &origin, diag));
     if (!lock_path_in(file, model->path, relative))
@@ -281,7 +553,7 @@ inlay_status proof_write(const proof_cut *cut, file_hash *model, const char *fol
     proof = json_pack("{s:i, s:{s:O, s:O}, s:{s:O, s:s}, s:o, s:i, s:O}", "inlay_proof", FORMAT, "made", "inlay",
                       json_object_get(origin, "inlay"), "cpu", json_object_get(origin, "cpu"), "model", "sha256",
                       json_object_get(origin, "sha256"), "path", relative, "settings", settings_of(options), "regions",
-                      (int)cut->count, "tensors", tensors);
+                      (int)run->count, "tensors", tensors);
     if (proof == NULL) {
         status = no_memory(diag, "for a proof");
         goto done;
@@ -323,45 +595,37 @@ static inlay_status check_members(const char *file, json_t *json, inlay_diag *di
     return INLAY_OK;
 }
 
-/* The settings of the run, and the places of this machine. */
-static inlay_status make_options(proof_file *proof, const inlay_options *local, inlay_diag *diag)
+/* Options of the regions: the settings of the proof, and the places of this machine. */
+static inlay_status open_options(proof_file *proof, const inlay_options *local, inlay_diag *diag)
 {
+    const json_t *settings = json_object_get(proof->json, "settings");
     inlay_setting item = { .struct_size = sizeof item };
-    const char *reproducible = NULL;
+    bool is_reproducible = false;
     json_t *entry;
     size_t i;
-    inlay_status status;
 
-    INLAY_TRY(inlay_options_create(&proof->options, diag));
-    for (uint32_t k = 0; inlay_options_setting(local, k, &item) == INLAY_OK; k++) {
-        const bool is_read =
-            lock_is_local(item.name) || strcmp(item.name, "isa") == 0 || strcmp(item.name, "intra_threads") == 0;
-
-        if (!is_read && item.source == INLAY_SOURCE_PROGRAM)
+    for (uint32_t k = 0; inlay_options_setting(local, k, &item) == INLAY_OK; k++)
+        if (!is_local(item.name) && item.source == INLAY_SOURCE_PROGRAM)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "%.100s sets %.100s, but verify-run takes the settings of the proof, because results "
                               "have other bits on another provider or with other settings; remove that",
                               item.origin, item.name);
-        if (is_read && item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0')
-            INLAY_TRY(options_set_item(proof->options, item.name, item.text, diag));
-    }
-    INLAY_TRY(lock_apply_settings(json_object_get(proof->json, "settings"), proof->options, diag));
-    json_array_foreach(json_object_get(proof->json, "settings"), i, entry) {
-        if (is_of_other_provider(json_string_value(entry)))
+    json_array_foreach(settings, i, entry) {
+        const char *setting = json_is_string(entry) ? json_string_value(entry) : "";
+
+        if (is_of_other_provider(setting))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "%s/proof.json: setting %.100s: a proof may only set options of the providers cpu and "
                               "reference",
-                              proof->folder, json_string_value(entry));
-        if (strcmp(json_string_value(entry), "reproducible=cpu") == 0)
-            reproducible = json_string_value(entry);
+                              proof->folder, setting);
+        is_reproducible = is_reproducible || strcmp(setting, "reproducible=cpu") == 0;
     }
-    if (reproducible == NULL)
+    if (!is_reproducible)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%s/proof.json: the run was not made with reproducible=cpu, so other machines may have other "
                           "results",
                           proof->folder);
-done:
-    return status;
+    return make_options(settings, local, &proof->run.options, diag);
 }
 
 inlay_status proof_open(const char *folder, const char *model, const inlay_options *local, proof_file *out,
@@ -401,9 +665,8 @@ inlay_status proof_open(const char *folder, const char *model, const inlay_optio
                             out->model, json_string_value(json_object_get(origin, "sha256")), sha256);
         goto done;
     }
-    INLAY_TRY(make_options(out, local, diag));
-    status = proof_cut_make(out->model, out->options,
-                            (uint32_t)json_integer_value(json_object_get(out->json, "regions")), &out->cut, diag);
+    INLAY_TRY(open_options(out, local, diag));
+    status = cut(&out->run, out->model, (uint32_t)json_integer_value(json_object_get(out->json, "regions")), diag);
 done:
     json_decref(origin);
     return status;
@@ -411,145 +674,62 @@ done:
 
 void proof_deinit(proof_file *proof)
 {
-    proof_cut_deinit(&proof->cut);
-    inlay_options_destroy(proof->options);
+    proof_run_deinit(&proof->run);
     json_decref(proof->json);
-    proof->options = NULL;
     proof->json = NULL;
 }
 
-/* The hash that the proof has of a tensor; NULL: none. */
-static const char *hash_of(const proof_file *proof, const char *name)
+static inlay_dtype dtype_of(const char *name)
 {
-    return json_string_value(json_object_get(json_object_get(json_object_get(proof->json, "tensors"), name), "sha256"));
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
+        if (strcmp(inlay_dtype_name(dtype), name) == 0)
+            return dtype;
+    return INLAY_UNDEFINED;
 }
 
-/* Loads a tensor of the proof, and checks its hash. *out_value is NULL if it is optional, and the proof has none. */
-static inlay_status load_tensor(const proof_file *proof, const inlay_io_info *info, inlay_value **out_value,
-                                inlay_diag *diag)
+/* Loads a tensor of the proof that enters a region, and checks its hash. Leaves it NULL if it is an input of the model
+ * that had its default. */
+static inlay_status load_tensor(proof_file *proof, uint32_t value, inlay_diag *diag)
 {
-    const char *want = hash_of(proof, info->name);
-    inlay_io_info file = *info;
+    const char *name = name_of(&proof->run, value);
+    const json_t *tensor = json_object_get(json_object_get(proof->json, "tensors"), name);
+    const char *want = json_string_value(json_object_get(tensor, "sha256"));
+    inlay_io_info info = { .struct_size = sizeof info, .name = want, .kind = INLAY_KIND_TENSOR };
+    inlay_value **place = &proof->run.values[value];
     char hash[65];
     inlay_status status;
 
-    *out_value = NULL;
-    if (want == NULL && info->optional != 0)
-        return INLAY_OK;
-    if (want == NULL)
-        return inlay_fail(diag, INLAY_RESULTS_DIFFER, "the proof has no tensor '%.200s', which enters the region",
-                          info->name);
-    file.name = want;
-    INLAY_TRY(value_load_named(proof->folder, &file, out_value, diag));
-    if (*out_value == NULL)
+    if (tensor == NULL)
+        return proof->run.model->main->values[value].has_default
+                   ? INLAY_OK
+                   : inlay_fail(diag, INLAY_RESULTS_DIFFER, "the proof has no tensor '%.200s', which enters the region",
+                                name);
+    info.dtype = dtype_of(json_string_value(json_object_get(tensor, "type")));
+    INLAY_TRY(value_load_named(proof->folder, &info, place, diag));
+    if (*place == NULL)
         return inlay_fail(diag, INLAY_NOT_FOUND,
                           "%s has no file %s.npy of tensor '%.200s'; the maker of the proof has it", proof->folder,
-                          want, info->name);
-    value_hash_tensor(*out_value, hash);
-    if (strcmp(hash, want) == 0)
-        return INLAY_OK;
-    inlay_value_unref(*out_value);
-    *out_value = NULL;
-    status = inlay_fail(diag, INLAY_RESULTS_DIFFER, "%s/%s.npy is not the tensor '%.200s' of the proof", proof->folder,
-                        want, info->name);
+                          want, name);
+    value_hash_tensor(*place, hash);
+    if (strcmp(hash, want) != 0)
+        status = inlay_fail(diag, INLAY_RESULTS_DIFFER, "%s/%s.npy is not the tensor '%.200s' of the proof",
+                            proof->folder, want, name);
 done:
     return status;
 }
 
-/* Binds the tensors that enter the region, from the files of the proof. */
-static inlay_status bind_inputs(const proof_file *proof, const inlay_session *session, inlay_context *context,
-                                inlay_diag *diag)
-{
-    inlay_value *value = NULL;
-    inlay_status status = INLAY_OK;
-
-    for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
-        inlay_io_info info = { .struct_size = sizeof info };
-
-        INLAY_TRY(inlay_session_input(session, i, &info));
-        INLAY_TRY(load_tensor(proof, &info, &value, diag));
-        if (value != NULL)
-            INLAY_TRY(inlay_context_set_input(context, i, value, diag));
-        inlay_value_unref(value);
-        value = NULL;
-    }
-done:
-    inlay_value_unref(value);
-    return status;
-}
-
-/* Makes an input of the graph a constant with this value. */
-static inlay_status fix_input(struct graph *graph, uint32_t input, const inlay_value *value, inlay_diag *diag)
-{
-    inlay_tensor_view view;
-    void *data = NULL;
-
-    if (value_view(value, &view))
-        data = arena_alloc(&graph->model->arena, view.bytes + 1);
-    if (data == NULL)
-        return no_memory(diag, "for the sizes of a region");
-    if (view.bytes > 0)
-        memcpy(data, view.data, view.bytes);
-    graph->values[input].info.flags &= ~(uint32_t)INLAY_VALUE_GRAPH_INPUT;
-    graph->values[input].declared = false;
-    return graph_set_constant(graph, input, view.dtype, view.rank, view.dims, data, view.bytes) == INLAY_OK
-               ? INLAY_OK
-               : no_memory(diag, "for the sizes of a region");
-}
-
-/* Makes the inputs of the region's model at `path` that follow from sizes constants. In the whole model their values
- * are known before a run, and providers refuse some nodes, such as Reshape, where they are not. */
-static inlay_status fix_sizes(const proof_file *proof, const proof_region *region, const char *path, inlay_diag *diag)
-{
-    const session_source source = { .path = path, .fd = -1 };
-    const model_save_options save = { .external_file = NULL };
-    inlay_session raw = { .model = NULL };
-    inlay_value *value = NULL;
-    struct graph *graph;
-    uint32_t kept = 0;
-    inlay_status status;
-
-    INLAY_TRY(session_load_model(&raw, &source, proof->options, diag));
-    graph = raw.model->main;
-    for (uint32_t i = 0; i < graph->input_count; i++) {
-        const graph_value *input = &graph->values[graph->inputs[i]];
-        const inlay_io_info info = { .struct_size = sizeof info,
-                                     .name = input->info.name.data,
-                                     .kind = INLAY_KIND_TENSOR,
-                                     .dtype = input->declared_dtype };
-        bool is_size = false;
-
-        for (uint32_t k = 0; k < region->size_count; k++)
-            is_size = is_size || strcmp(region->sizes[k], info.name) == 0;
-        if (!is_size) {
-            graph->inputs[kept++] = graph->inputs[i];
-            continue;
-        }
-        INLAY_TRY(load_tensor(proof, &info, &value, diag));
-        INLAY_TRY(fix_input(graph, graph->inputs[i], value, diag));
-        inlay_value_unref(value);
-        value = NULL;
-    }
-    graph->input_count = kept;
-    status = model_save(raw.model, path, &save, diag);
-done:
-    inlay_value_unref(value);
-    graph_model_destroy(raw.model);
-    return status;
-}
-
-static inlay_status compare_outputs(const proof_file *proof, const proof_region *region, const inlay_session *session,
-                                    inlay_context *context, inlay_diag *diag)
+static inlay_status compare_outputs(const proof_file *proof, const proof_region *region, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < region->output_count; i++) {
-        const char *name = region->outputs[i], *want = hash_of(proof, name);
-        const uint32_t output = inlay_session_find_output(session, name);
+        const char *name = name_of(&proof->run, region->outputs[i]);
+        const json_t *tensor = json_object_get(json_object_get(proof->json, "tensors"), name);
+        const char *want = json_string_value(json_object_get(tensor, "sha256"));
         char hash[65];
 
-        if (want == NULL || output == INLAY_NONE)
+        if (tensor == NULL)
             return inlay_fail(diag, INLAY_RESULTS_DIFFER, "the proof has no tensor '%.200s', which leaves the region",
                               name);
-        value_hash_tensor(inlay_context_output(context, output), hash);
+        value_hash_tensor(proof->run.values[region->outputs[i]], hash);
         if (strcmp(hash, want) != 0)
             return inlay_fail(diag, INLAY_RESULTS_DIFFER, "tensor '%.200s' has the SHA-256 %.16s..., not %.16s...",
                               name, hash, want);
@@ -557,33 +737,38 @@ static inlay_status compare_outputs(const proof_file *proof, const proof_region 
     return INLAY_OK;
 }
 
-inlay_status proof_check(const proof_file *proof, uint32_t region, uint32_t *out_nodes, inlay_diag *diag)
+static inlay_status save_outputs(const proof_file *proof, const proof_region *region, const char *folder,
+                                 inlay_diag *diag)
 {
-    inlay_extract_args work = INLAY_EXTRACT_ARGS_INIT;
-    struct scratch scratch = { .output = NULL };
-    inlay_session *session = NULL;
-    inlay_context *context = NULL;
-    char path[SCRATCH_BYTES + 16];
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
-    INLAY_CHECK(region < proof->cut.count);
-    INLAY_TRY(scratch_make_temporary(&scratch, diag));
-    (void)snprintf(path, sizeof path, "%s/region.onnx", scratch.dir);
-    work.out_path = path;
-    work.part = region;
-    work.part_count = proof->cut.count;
-    INLAY_TRY(inlay_extract(proof->model, proof->options, &work, diag));
-    *out_nodes = work.nodes_kept;
-    if (proof->cut.regions[region].size_count > 0)
-        INLAY_TRY(fix_sizes(proof, &proof->cut.regions[region], path, diag));
-    INLAY_TRY(inlay_session_create(path, proof->options, &session, diag));
-    INLAY_TRY(inlay_context_create(session, &context, diag));
-    INLAY_TRY(bind_inputs(proof, session, context, diag));
-    INLAY_TRY(inlay_context_run(context, NULL, diag));
-    status = compare_outputs(proof, &proof->cut.regions[region], session, context, diag);
+    for (uint32_t i = 0; i < region->output_count && status == INLAY_OK; i++) {
+        const inlay_value *value = proof->run.values[region->outputs[i]];
+        const inlay_io_info info = { .struct_size = sizeof info,
+                                     .name = name_of(&proof->run, region->outputs[i]),
+                                     .kind = INLAY_KIND_TENSOR,
+                                     .dtype = inlay_value_dtype(value) };
+
+        status = value_save(folder, &info, value, diag);
+    }
+    return status;
+}
+
+inlay_status proof_check(proof_file *proof, uint32_t index, const char *outputs, uint32_t *out_nodes, inlay_diag *diag)
+{
+    const inlay_run_options unlimited = { .struct_size = sizeof unlimited };
+    const proof_region *region;
+    inlay_status status = INLAY_OK;
+
+    INLAY_CHECK(index < proof->run.count);
+    region = &proof->run.regions[index];
+    for (uint32_t i = 0; i < region->input_count; i++)
+        INLAY_TRY(load_tensor(proof, region->inputs[i], diag));
+    INLAY_TRY(compute(&proof->run, index, &unlimited, out_nodes, diag));
+    if (outputs != NULL)
+        INLAY_TRY(save_outputs(proof, region, outputs, diag));
+    status = compare_outputs(proof, region, diag);
 done:
-    inlay_context_destroy(context);
-    inlay_session_destroy(session);
-    scratch_remove(&scratch);
+    release_values(&proof->run);
     return status;
 }
