@@ -159,7 +159,8 @@ static const void *extension(void *state_, const char *name)
                                              .reads = cpu_state_reads };
     static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = cpu_may_branch };
     static const inlay_ext_weights weights = { .struct_size = sizeof weights,
-                                               .packed_products = INLAY_WEIGHTS_ANY | INLAY_WEIGHTS_HALVES };
+                                               .packed_products = INLAY_WEIGHTS_ANY | INLAY_WEIGHTS_HALVES |
+                                                                  INLAY_WEIGHTS_TURNED };
 
     static const inlay_ext_control controls = { .struct_size = sizeof controls, .control = cpu_control };
 

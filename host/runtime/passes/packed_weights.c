@@ -1,12 +1,13 @@
 /* Finds low-bit weights that stay in the form of the file, because a provider reads them packed: their DequantizeLinear
  * is not folded. If the provider supports only matrix multiplications, these must read integers, possibly through a
  * Transpose, with one scale for all elements, for a column, or for a block of a column. Otherwise any reader of weights
- * counts, also through views. Casts of float16 weights to float stay if a provider converts them while packing. */
+ * counts, also through views. Casts of float16 weights to float stay if a provider converts them while packing.
+ * Transposes of large matrices of floats stay if it packs these from the file: the copy would be in memory, too. */
 #include "inlay/extensions.h"
 #include "passes/pass.h"
 #include <string.h>
 
-enum { MIN_FLOATS = 1 << 14, MIN_HALVES = 1 << 16, MAX_VIEWS = 2, MANY_PIXELS = 64 };
+enum { MIN_FLOATS = 1 << 14, MIN_HALVES = 1 << 16, MIN_TURNED_BYTES = 1 << 20, MAX_VIEWS = 2, MANY_PIXELS = 64 };
 enum { SMALL_TIMES = 16, CACHE_TIMES = 3 }; /* multiples of fold_max_bytes */
 
 static bool is_integer(inlay_dtype dtype)
@@ -289,19 +290,55 @@ static bool keeps_halves(const pass_ctx *ctx, const struct graph *graph, const s
     return true;
 }
 
+/* Is the number of rows that the products multiply known at run time only? Products of few rows are merged, which needs
+ * constants (pass merge_products). */
+static bool has_any_rows(const struct graph *graph, const struct readers *readers, uint32_t value)
+{
+    for (uint32_t at = readers->first[value]; at != INLAY_NONE; at = readers->next[at]) {
+        const uint32_t rows = graph->nodes[readers->node[at]]->info.inputs[0];
+        const inlay_value_info *info = rows == INLAY_NONE ? NULL : &graph->values[rows].info;
+        bool known = true;
+
+        for (uint32_t d = 0; info != NULL && info->rank <= INLAY_MAX_RANK && d + 1 < info->rank; d++)
+            known = known && info->dims[d].kind == INLAY_DIM_FIXED;
+        if (known)
+            return false;
+    }
+    return true;
+}
+
+/* Returns true for the Transpose of a large constant matrix of floats that only matrix multiplications with any number
+ * of rows read. Option reduce rounds constants of products. */
+static bool keeps_turned(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers,
+                         const graph_node *node)
+{
+    const inlay_value_info *input = !pass_is_op(node, "Transpose") || node->info.inputs[0] == INLAY_NONE
+                                        ? NULL
+                                        : &graph->values[node->info.inputs[0]].info;
+
+    return (ctx->providers.keeps_weights & INLAY_WEIGHTS_TURNED) != 0 && ctx->options.reduction_count == 0 &&
+           input != NULL && (input->flags & INLAY_VALUE_CONSTANT) != 0 && input->dtype == INLAY_FLOAT &&
+           input->rank == 2 && input->data_bytes >= MIN_TURNED_BYTES && is_matrix_transpose(node) &&
+           only_products_read(graph, readers, node->info.outputs[0], 2, false, true, MAX_VIEWS) &&
+           has_any_rows(graph, readers, node->info.outputs[0]);
+}
+
 bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct arena *arena)
 {
     bool *found = NULL, any = false;
     struct readers readers;
 
     for (uint32_t node = 0; ctx->providers.keeps_weights != 0 && !any && node < graph->node_count; node++)
-        any = pass_is_op(graph->nodes[node], "DequantizeLinear") ||
-              ((ctx->providers.keeps_weights & INLAY_WEIGHTS_HALVES) != 0 && pass_is_op(graph->nodes[node], "Cast"));
+        any =
+            pass_is_op(graph->nodes[node], "DequantizeLinear") ||
+            ((ctx->providers.keeps_weights & INLAY_WEIGHTS_HALVES) != 0 && pass_is_op(graph->nodes[node], "Cast")) ||
+            ((ctx->providers.keeps_weights & INLAY_WEIGHTS_TURNED) != 0 && pass_is_op(graph->nodes[node], "Transpose"));
     if (!any || (found = arena_array(arena, (size_t)graph->node_count + 1, sizeof *found)) == NULL ||
         !find_readers(graph, &readers, arena))
         return NULL;
     for (uint32_t node = 0; node < graph->node_count; node++)
         found[node] = keeps_packed(ctx, graph, &readers, graph->nodes[node]) ||
-                      keeps_halves(ctx, graph, &readers, graph->nodes[node]);
+                      keeps_halves(ctx, graph, &readers, graph->nodes[node]) ||
+                      keeps_turned(ctx, graph, &readers, graph->nodes[node]);
     return found;
 }

@@ -427,6 +427,8 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     passes.providers.widens_halves &= !prefers_gpu;
     if (prefers_gpu) /* it would convert them in each run */
         passes.providers.keeps_weights &= ~(uint32_t)INLAY_WEIGHTS_HALVES;
+    if (prefers_gpu || strcmp(options_text(options, OPTION_policy), "priority") == 0)
+        passes.providers.keeps_weights &= ~(uint32_t)INLAY_WEIGHTS_TURNED;
     passes.providers.offers_sparse = session->loading.keeps_sparse ? program_offers_sparse : NULL;
     passes.limits.densified_bytes = read_limits(options).densified_bytes;
     passes.options.float_activations = strcmp(options_text(options, OPTION_dynamic_activations), "floats") == 0;

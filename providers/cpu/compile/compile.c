@@ -12,6 +12,7 @@
 #include "cpu/weights/packs.h"
 #include "cpu/weights/blocks.h"
 #include "cpu/weights/sparse_weights.h"
+#include "cpu/weights/turned.h"
 #include "common/weights.h"
 #include <stdio.h>
 
@@ -182,6 +183,7 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
     (void)pthread_mutex_init(&compiled->lock, NULL);
     INLAY_TRY(read_region(compiled, request, diag));
     halves_make_constants(compiled, request->graph);
+    turned_bind_products(compiled);
     blocks_make_constants(compiled, request->graph);
     INLAY_TRY(low_bit_make_constants(compiled, request->graph, diag));
     INLAY_TRY(nbits_bind_weights(compiled, diag));

@@ -17,6 +17,7 @@
 #include "cpu/weights/nbits_weights.h"
 #include "cpu/weights/blocks.h"
 #include "cpu/weights/sparse_weights.h"
+#include "cpu/weights/turned.h"
 #include "common/weights.h"
 #include <math.h>
 
@@ -398,7 +399,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         }
         if (i > 0 && (low_bit_is_constant(request->graph, info->inputs[i], NULL) ||
                       halves_is_constant(request->graph, info->inputs[i]) ||
-                      halves_is_matrix(request->graph, info->inputs[i]))) { /* dequantized or widened constants */
+                      turned_is_matrix(request->graph, info->inputs[i]))) { /* packed from another form */
             sizes.weights += bytes;
             continue;
         }

@@ -429,9 +429,15 @@ KERNEL_PART(void, softmax_rows, const sgemm_scores *scores)
 }
 
 enum { FLOAT32, FLOAT16, BFLOAT16 }; /* the elements of lines; those of 16 bits: `size` is a multiple of VEC_LANES */
+enum { CACHE_LINE = 64 };            /* bytes */
+
+VEC_INLINE int bytes_of(int type)
+{
+    return type == FLOAT32 ? 4 : 2;
+}
 
 /* Reads elements at any address: files do not align them, and matrices of 16 bits are read in the file. */
-VEC_INLINE vec load_line(const void *lines, int type, int64_t at, vmask part)
+VEC_INLINE vec load_whole(const void *lines, int type, int64_t at)
 {
     typedef uint16_t shorts __attribute__((vector_size(2 * VEC_LANES)));
     typedef uint32_t words __attribute__((vector_size(4 * VEC_LANES)));
@@ -440,13 +446,15 @@ VEC_INLINE vec load_line(const void *lines, int type, int64_t at, vmask part)
     words bits;
     vec x;
 
-    if (type == FLOAT32)
-        return vec_load_some(part, (const float *)lines + at);
+    if (type == FLOAT32) {
+        memcpy(&x, (const char *)lines + at * (int64_t)sizeof(float), sizeof x);
+        return x;
+    }
     memcpy(half, (const char *)lines + at * (int64_t)sizeof *half, sizeof half);
     if (type == FLOAT16)
         return vec_load_half(half);
 #ifdef KERNEL_IS_avx512 /* compilers convert such vectors in two parts */
-    (void)low, (void)bits, (void)x;
+    (void)low, (void)bits;
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)half)), 16));
 #else
     memcpy(&low, half, sizeof low);
@@ -454,6 +462,11 @@ VEC_INLINE vec load_line(const void *lines, int type, int64_t at, vmask part)
     memcpy(&x, &bits, sizeof x);
     return x;
 #endif
+}
+
+VEC_INLINE vec load_line(const void *lines, int type, int64_t at, vmask part)
+{
+    return type == FLOAT32 ? vec_load_some(part, (const float *)lines + at) : load_whole(lines, type, at);
 }
 
 VEC_INLINE void panel_of(const void *lines, int type, int64_t stride, int64_t count, int64_t size, float *out)
@@ -496,25 +509,43 @@ KERNEL_PART(void, panel_of_brains, const uint16_t *lines, int64_t stride, int64_
 }
 
 /* Dot products of `rows` rows of a with the first VEC_LANES / rows of `lines` lines of b; each line is read once. The
- * order of additions of an element does not depend on its neighbours. */
+ * order of additions of an element does not depend on its neighbours. Lines are read by whole cache lines, as those
+ * that are a power of two apart compete for the same sets of the cache. With each, one is prefetched from `next`, whose
+ * stride is that of b; any address is valid for that. */
 VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, int type, int64_t b_stride,
-                        int64_t lines, int64_t size, float *out, int64_t out_row)
+                        int64_t lines, int64_t size, const char *next, float *out, int64_t out_row)
 {
-    const int across = VEC_LANES / rows;
-    const int64_t some = lines < across ? lines : across;
+    const int across = VEC_LANES / rows, bytes = bytes_of(type);
+    const int step = CACHE_LINE / bytes;
+    const int64_t some = lines < across ? lines : across, whole = size / step * step;
     vec sum[VEC_LANES];
     float y[VEC_LANES];
 
     VEC_UNROLL
     for (int n = 0; n < VEC_LANES; n++)
         sum[n] = vec_zero();
-    for (int64_t k = 0; k < size; k += VEC_LANES) {
+    for (int64_t k = 0; k < whole; k += step) {
+        VEC_UNROLL
+        for (int n = 0; n < across; n++) {
+            const int64_t at = (n < some ? n : 0) * b_stride + k;
+
+            vec_fetch_near(next + (n * b_stride + k) * bytes);
+            VEC_UNROLL
+            for (int i = 0; i < step; i += VEC_LANES) {
+                const vec line = load_whole(b, type, at + i);
+
+                VEC_UNROLL
+                for (int r = 0; r < rows; r++)
+                    sum[r * across + n] = vec_fma(vec_load(a + r * a_row + k + i), line, sum[r * across + n]);
+            }
+        }
+    }
+    for (int64_t k = whole; k < size; k += VEC_LANES) {
         const vmask part = vec_first(size - k);
 
         VEC_UNROLL
         for (int n = 0; n < across; n++) {
-            const int64_t at = (n < some ? n : 0) * b_stride + k;
-            const vec line = load_line(b, type, at, part);
+            const vec line = load_line(b, type, (n < some ? n : 0) * b_stride + k, part);
 
             VEC_UNROLL
             for (int r = 0; r < rows; r++)
@@ -530,27 +561,25 @@ VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, 
     }
 }
 
+/* The first rows prefetch the next lines, which are usually those of the next call after the last ones; others only
+ * touch their own. */
 VEC_INLINE void dots_all(const float *a, int64_t a_row, int64_t rows, const void *b, int type, int64_t b_stride,
                          int64_t count, int64_t size, float *out, int64_t out_row)
 {
-    enum { AHEAD = 2 * VEC_LANES, FETCHED = 64 };
-    const int64_t bytes = type != FLOAT32 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
+    const int64_t line = b_stride * bytes_of(type);
 
     for (int64_t i = 0; i < count; i += VEC_LANES) {
         const int64_t lines = count - i < VEC_LANES ? count - i : VEC_LANES;
-        const char *from = (const char *)b + i * b_stride * bytes,
-                   *next = (const char *)b + (i + AHEAD < count ? i + AHEAD : i) * b_stride * bytes;
+        const char *from = (const char *)b + i * line;
         int64_t r = 0;
 
-        for (int64_t n = 0; n < VEC_LANES; n++)
-            for (int64_t k = 0; k < size * bytes; k += FETCHED)
-                vec_fetch_near((const float *)(const void *)(next + n * b_stride * bytes + k));
         for (; r + 4 <= rows; r += 4)
             for (int64_t n = 0; n < lines; n += VEC_LANES / 4)
-                dots_of(4, a + r * a_row, a_row, from + n * b_stride * bytes, type, b_stride, lines - n, size,
-                        out + r * out_row + i + n, out_row);
+                dots_of(4, a + r * a_row, a_row, from + n * line, type, b_stride, lines - n, size,
+                        from + (r == 0 ? n + VEC_LANES : n) * line, out + r * out_row + i + n, out_row);
         for (; r < rows; r++)
-            dots_of(1, a + r * a_row, a_row, from, type, b_stride, lines, size, out + r * out_row + i, out_row);
+            dots_of(1, a + r * a_row, a_row, from, type, b_stride, lines, size, from + (r == 0 ? VEC_LANES : 0) * line,
+                    out + r * out_row + i, out_row);
     }
 }
 

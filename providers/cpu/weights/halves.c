@@ -10,7 +10,6 @@ OPTIONAL_WITH(halves_make_constants, "cpu_halves");
 OPTIONAL_WITH(halves_mark_packed, "cpu_halves");
 OPTIONAL_WITH(halves_floats, "cpu_halves");
 OPTIONAL_WITH(halves_is_constant, "cpu_halves");
-OPTIONAL_WITH(halves_is_matrix, "cpu_halves");
 
 static bool read_cast(const kit_node *node)
 {
@@ -38,47 +37,8 @@ bool halves_is_constant(const inlay_graph *graph, uint32_t value)
            strcmp(maker.info->domain.data, "ai.onnx") == 0 && read_cast(&maker);
 }
 
-bool halves_is_matrix(const inlay_graph *graph, uint32_t value)
-{
-    const inlay_value_info *info = inlay_graph_value(graph, value);
-    const inlay_node_info *maker =
-        info != NULL && info->producer < graph->node_count ? inlay_graph_node(graph, info->producer) : NULL;
-
-    return maker != NULL && strcmp(maker->op_type.data, "Transpose") == 0 && info->rank == 2 &&
-           halves_is_constant(graph, maker->inputs[0]);
-}
-
-/* The op before `reader` that computes the value; NULL: none. */
-static cpu_op *maker_of(const inlay_compiled *compiled, uint32_t reader, uint32_t value)
-{
-    while (reader-- > 0)
-        if (compiled->ops[reader].out_count > 0 && compiled->ops[reader].out[0] == value)
-            return &compiled->ops[reader];
-    return NULL;
-}
-
-/* Makes a matrix multiplication read such a constant instead of its Transpose. A Transpose without other readers emits
- * no step. */
-static void skip_transpose(inlay_compiled *compiled, uint32_t reader)
-{
-    cpu_op *product = &compiled->ops[reader], *turn = maker_of(compiled, reader, product->in[1]);
-    uint32_t constant;
-
-    if (turn == NULL || turn->row->family->kind != CPU_FAMILY_TRANSPOSE || turn->perm[0] != 1 || turn->perm[1] != 0)
-        return;
-    constant = compiled->values[turn->in[0]].constant;
-    if (constant == INLAY_NONE || compiled->constants[constant].kind != CONSTANT_HALVES)
-        return;
-    product->in[1] = turn->in[0];
-    product->product.trans_b = !product->product.trans_b;
-    compiled->values[turn->in[0]].uses++;
-    turn->silent = --compiled->values[turn->out[0]].uses == 0 && compiled->values[turn->out[0]].output == INLAY_NONE;
-}
-
 void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
 {
-    bool any = false;
-
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         cpu_op *op = &compiled->ops[op_index];
         const cpu_constant *from;
@@ -103,11 +63,7 @@ void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
             .stored.halves = { from->data, inlay_graph_value(graph, input->snapshot)->dtype },
         };
         op->silent = value->output == INLAY_NONE;
-        any = true;
     }
-    for (uint32_t op_index = 0; any && op_index < compiled->op_count; op_index++)
-        if (compiled->ops[op_index].row->family->kind == CPU_FAMILY_PRODUCT)
-            skip_transpose(compiled, op_index);
 }
 
 void halves_mark_packed(inlay_compiled *compiled)

@@ -14,10 +14,7 @@ struct inlay_graph;
 bool cpu_takes_float16_constant(const kit_node *node);
 /* Is the value the output of such a Cast? */
 bool halves_is_constant(const struct inlay_graph *graph, uint32_t value);
-/* Is the value a matrix, the Transpose of the output of such a Cast? */
-bool halves_is_matrix(const struct inlay_graph *graph, uint32_t value);
-/* Turns the outputs of such Casts into constants of the region, which products read instead of their Transposes. Called
- * when all nodes of a region are parsed. */
+/* Turns the outputs of such Casts into constants of the region. Called when all nodes of a region are parsed. */
 void halves_make_constants(inlay_compiled *compiled, const struct inlay_graph *graph);
 /* Marks the originals of packed constants as no longer needed (cpu_constant.repacked_ops). */
 void halves_mark_packed(inlay_compiled *compiled);

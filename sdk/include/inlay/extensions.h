@@ -192,7 +192,10 @@ enum {
     /* DequantizeLinear of any bits and scales, also for Conv, ConvTranspose, LSTM, GRU and RNN; includes PRODUCTS */
     INLAY_WEIGHTS_ANY = 1u << 1,
     /* Cast of float16 and bfloat16 constants to float, for MatMul, Gemm and Conv */
-    INLAY_WEIGHTS_HALVES = 1u << 2
+    INLAY_WEIGHTS_HALVES = 1u << 2,
+    /* Transpose of a constant matrix of floats, for MatMul and Gemm. The host keeps those of large matrices only, since
+     * other providers would compute them in each run. */
+    INLAY_WEIGHTS_TURNED = 1u << 3
 };
 typedef struct inlay_ext_weights {
     uint64_t struct_size;
