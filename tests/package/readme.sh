@@ -38,20 +38,19 @@ same_form() { # stdin without machine-dependent text
         -e 's/ $//'
 }
 
-# match FROM TO: does shown[FROM..] match got[TO..]?
+# match FROM TO: do the patterns shown[FROM..] match got[TO..]?
 match() {
-    local s=$1 g=$2 pattern
+    local s=$1 g=$2
     while [ "$s" -lt ${#shown[@]} ]; do
-        if [ "${shown[s]}" = ... ]; then
+        if [ "${shown[s]}" = '*' ]; then
             for ((; g <= ${#got[@]}; g++)); do
                 match $((s + 1)) "$g" && return 0
             done
             return 1
         fi
         [ "$g" -lt ${#got[@]} ] || return 1
-        pattern=$(sed -e 's/[][\\*?]/\\&/g' -e 's/\.\.\./*/g' <<<"${shown[s]}")
         # shellcheck disable=SC2053
-        [[ ${got[g]} == $pattern ]] || return 1
+        [[ ${got[g]} == ${shown[s]} ]] || return 1
         s=$((s + 1)) g=$((g + 1))
     done
     [ "$g" -eq ${#got[@]} ]
@@ -66,7 +65,7 @@ finish() { # runs the collected command and compares its output with the README
     code=$?
     [ -z "$record" ] || sed -E -e "s|$HOME|~|g" -e 's/ +$//' "$tmp/out" >"$record/$(basename "$readme").$at"
     mapfile -t got < <(same_form <"$tmp/out")
-    mapfile -t shown < <(printf '%s' "$expected" | same_form)
+    mapfile -t shown < <(printf '%s' "$expected" | same_form | sed -e 's/[][\\*?]/\\&/g' -e 's/\.\.\./*/g')
     if [ $code -ne "$want" ]; then
         echo "$readme:$at: exit code $code, not $want: $command"
     elif [ ${#shown[@]} -gt 0 ] && ! match 0 0; then

@@ -83,7 +83,7 @@ done
 code=0
 set -m # for a process that does not ignore SIGINT
 "$inlay" generate "$model" --prompt a --ignore-ends >"$folder/long" &
-until [ -s "$folder/long" ]; do
+until [ -s "$folder/long" ] || ! kill -0 $!; do
     sleep 0.05
 done
 kill -INT $!

@@ -304,17 +304,26 @@ done:
     return status;
 }
 
-static inlay_status make_models(case_models *models, inlay_dtype dtype, bool large, inlay_diag *diag)
+static inlay_status make_model(case_models *models, uint32_t form, inlay_dtype dtype, bool large, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t form = 0; form < CALIBRATE_FORMS; form++) {
-        if (!calibrate_has_form(models->row, models->model[CALIBRATE_ALONE], form))
-            continue;
-        INLAY_TRY(calibrate_model(models->row, dtype, form, large, &models->model[form], diag));
-        INLAY_TRY(graph_snapshot(models->model[form]->main, &models->arena, &models->view[form], diag));
-    }
-    models->weight_bytes = cost_weight_bytes(&models->view[CALIBRATE_ALONE]);
+    INLAY_TRY(calibrate_model(models->row, dtype, form, large, &models->model[form], diag));
+    INLAY_TRY(graph_snapshot(models->model[form]->main, &models->arena, &models->view[form], diag));
+    if (form == CALIBRATE_ALONE)
+        models->weight_bytes = cost_weight_bytes(&models->view[form]);
+done:
+    return status;
+}
+
+/* Makes the models of the forms from `first` on that the case has. */
+static inlay_status make_models(case_models *models, uint32_t first, inlay_dtype dtype, bool large, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t form = first; form < CALIBRATE_FORMS; form++)
+        if (calibrate_has_form(models->row, models->model[CALIBRATE_ALONE], form))
+            INLAY_TRY(make_model(models, form, dtype, large, diag));
 done:
     return status;
 }
@@ -357,16 +366,36 @@ static bool is_over_share(const struct calibration *calibration, double share)
     return seconds() - calibration->begin > share * KERNELS_FRACTION * calibration->budget;
 }
 
+/* Does any provider offer a kernel for the case at any number of threads? */
+static inlay_status is_offered(struct calibration *calibration, case_models *models, bool *out_offered)
+{
+    inlay_status status = INLAY_OK;
+    case_offer offer = { .exists = false };
+
+    for (uint32_t provider = 0; !offer.exists && provider < calibration->session->env.provider_count; provider++)
+        for (uint32_t thread = 0; !offer.exists && thread < calibration->thread_count; thread++)
+            INLAY_TRY(find_offer(calibration, models, CALIBRATE_ALONE, provider, calibration->threads[thread], &offer));
+    *out_offered = offer.exists;
+done:
+    return status;
+}
+
 /* A case with weights is timed in a small model, whose weights are in some cache, and in a large one. A round that
- * other processes disturbed is repeated; its times are upper bounds. */
+ * other processes disturbed is repeated; its times are upper bounds. Of a case that no provider offers a kernel for,
+ * one form is made only: a device with ten operators does not wait for the weights of a hundred others. */
 static inlay_status time_case(struct calibration *calibration, const calibrate_case *row, inlay_dtype dtype)
 {
     case_models small = { .row = row }, large = { .row = row };
     inlay_status status = INLAY_OK;
+    bool offered = false;
 
-    INLAY_TRY(make_models(&small, dtype, false, calibration->diag));
+    INLAY_TRY(make_model(&small, CALIBRATE_ALONE, dtype, false, calibration->diag));
+    INLAY_TRY(is_offered(calibration, &small, &offered));
+    if (!offered)
+        goto done;
+    INLAY_TRY(make_models(&small, CALIBRATE_ALONE + 1, dtype, false, calibration->diag));
     if (small.weight_bytes > 0 && cost_cold_share(small.weight_bytes) < 1)
-        INLAY_TRY(make_models(&large, dtype, true, calibration->diag));
+        INLAY_TRY(make_models(&large, CALIBRATE_ALONE, dtype, true, calibration->diag));
     calibration->calm = false;
     for (uint32_t attempt = 0; !calibration->calm && attempt < (calibration->behind_schedule ? 1u : MAX_ATTEMPTS);
          attempt++) {

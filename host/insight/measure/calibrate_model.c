@@ -45,19 +45,22 @@ static uint32_t read_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
     return rank;
 }
 
-/* Fills weights of any type with small numbers that neither overflow nor underflow. */
+/* Fills weights of any type with small numbers that neither overflow nor underflow. Random numbers repeat after a
+ * thousand, which is no multiple of a row: times do not depend on them, and more would take longer than the kernels. */
 static void fill_constant(struct model_builder *model_builder, inlay_dtype dtype, void *data, uint64_t bytes,
                           double scalar)
 {
-    uint32_t size = inlay_dtype_bits(dtype) / 8;
+    enum { PERIOD = 1021 };
+    const uint64_t size = inlay_dtype_bits(dtype) / 8, count = size > 0 ? bytes / size : 0;
 
-    for (uint64_t i = 0; size > 0 && i < bytes / size; i++) {
-        const uint64_t bits = random_bits(&model_builder->seed);
+    for (uint64_t i = 0; i < count && i < PERIOD; i++) {
         double number = scalar;
 
-        if (scalar < 0) /* random contents */
+        if (scalar < 0) { /* random contents */
+            const uint64_t bits = random_bits(&model_builder->seed);
             number =
                 dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? (double)(bits >> 40) / (1 << 27) : (double)(bits >> 60);
+        }
         if (dtype == INLAY_FLOAT)
             ((float *)data)[i] = (float)number;
         else if (dtype == INLAY_DOUBLE)
@@ -69,6 +72,8 @@ static void fill_constant(struct model_builder *model_builder, inlay_dtype dtype
         else
             ((uint8_t *)data)[i * size] = (uint8_t)number;
     }
+    for (uint64_t i = PERIOD; i < count; i += PERIOD)
+        memcpy((char *)data + i * size, data, (size_t)((count - i < PERIOD ? count - i : PERIOD) * size));
 }
 
 /* Makes a constant of the type; scalar < 0: random contents. */

@@ -333,24 +333,33 @@ static const char *default_name(struct maker *maker)
     return name != NULL && name[0] != '\0' ? name : "model";
 }
 
+/* Runs a program at all levels; builds it again with what these runs lacked, until they lack nothing. */
+static inlay_status run_levels(struct maker *maker, bool first, const char *name)
+{
+    const char *program = maker_path(maker, maker->job->dir, name);
+    inlay_status status = INLAY_OK;
+
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t level = 0; level < maker_level_count(maker); level++)
+            INLAY_TRY(maker_first_run(maker, name, level, &again));
+        if (again)
+            INLAY_TRY(first ? build_again(maker, program) : build(maker, false, true, program));
+    }
+done:
+    return status;
+}
+
 /* With packed weights in the program, a start needs less of the arena than in the first runs: measure it. */
 static inlay_status measure_arena(struct maker *maker)
 {
-    const uint32_t count = maker_level_count(maker);
     inlay_status status;
 
     if (maker->job->made.pack_count == 0)
         return INLAY_OK;
     INLAY_TRY(build(maker, false, true, maker_path(maker, maker->job->dir, "measured")));
-    for (uint32_t level = 0; level < count;) {
-        bool again = false;
-
-        INLAY_TRY(maker_first_run(maker, "measured", level, &again));
-        if (again)
-            INLAY_TRY(build(maker, false, true, maker_path(maker, maker->job->dir, "measured")));
-        level = again ? 0 : level + 1;
-    }
-    status = maker_read_arena(maker, count);
+    INLAY_TRY(run_levels(maker, false, "measured"));
+    status = maker_read_arena(maker, maker_level_count(maker));
 done:
     return status;
 }
@@ -438,14 +447,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
     INLAY_TRY(report_progress(&maker, 0.1, "compiling"));
     INLAY_TRY(build(&maker, true, true, maker_path(&maker, job->dir, "first")));
     INLAY_TRY(report_progress(&maker, 0.5, "packing"));
-    for (uint32_t level = 0; level < maker_level_count(&maker);) {
-        bool again = false;
-
-        INLAY_TRY(maker_first_run(&maker, "first", level, &again));
-        if (again)
-            INLAY_TRY(build_again(&maker, maker_path(&maker, job->dir, "first")));
-        level += !again;
-    }
+    INLAY_TRY(run_levels(&maker, true, "first"));
     if (job->made.prepared)
         INLAY_TRY(maker_read_reports(&maker, maker_level_count(&maker)));
     else

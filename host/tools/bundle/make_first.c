@@ -56,9 +56,11 @@ static inlay_status read_refusal(struct maker *maker)
     return inlay_fail(maker->diag, INLAY_UNSUPPORTED, "%s", reason);
 }
 
-/* Marks the excluded parts that the first run needs. */
+/* Marks the excluded parts that the first run needs. A run of the same program at an earlier level (*out_again) may
+ * have reported them, too. */
 static inlay_status read_missed(struct maker *maker, bool *out_again)
 {
+    const bool reported = *out_again;
     inlay_status status = INLAY_OK;
     FILE *file = fopen(maker->log, "r");
     char name[80];
@@ -69,7 +71,7 @@ static inlay_status read_missed(struct maker *maker, bool *out_again)
 
         name[strcspn(name, "\n")] = '\0';
         part = maker_part(maker, name);
-        if (part == NULL || part->needed)
+        if (part == NULL || (part->needed && !reported))
             status = inlay_fail(maker->diag, INLAY_INTERNAL, "the bundle needs the unknown part '%s'", name);
         else
             part->needed = true;
@@ -125,7 +127,9 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     if (code == MISSED)
         return read_missed(maker, out_again);
     if (code == 127 && !maker_is_native(maker))
-        return INLAY_OK;                   /* no emulator: the program packs weights when it starts */
+        return INLAY_OK; /* no emulator: the program packs weights when it starts */
+    if (code != 0 && *out_again)
+        return INLAY_OK;                   /* the next program may run */
     if (code != 0 && maker->facts.drops) { /* a provider reads a constant that it has also packed */
         maker_keep_constants(maker);
         *out_again = true;

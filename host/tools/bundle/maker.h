@@ -58,9 +58,8 @@ uint32_t maker_emulator(struct maker *maker, bool is_result, char **argv);
 /* Number of instruction levels of the first runs. */
 uint32_t maker_level_count(const struct maker *maker);
 /* Runs the program `file` of the job's folder at one level. *out_again is set if it lacks parts, or constants that
- * packed weights were to replace: build it again and rerun. INLAY_UNSUPPORTED: a provider cannot compile the job's
- * node.
- */
+ * packed weights were to replace: build it again, once all levels have run, and rerun. INLAY_UNSUPPORTED: a provider
+ * cannot compile the job's node. */
 INLAY_NODISCARD inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t level, bool *out_again);
 
 /* make_stubs.c: stubs.s, functions in place of excluded parts. In a first program they report their names. */
