@@ -57,9 +57,11 @@ static bool live_at_once(const plan_place *a, const plan_place *b)
     return is_kept_in_slab(a) || is_kept_in_slab(b) || (a->first <= b->last && b->first <= a->last);
 }
 
-static bool overlap(const plan_place *a, const plan_place *b)
+/* Are these two places in use at the same time, at the same bytes? */
+static bool clash(const plan_place *a, const plan_place *b)
 {
-    return a->memory_domain == b->memory_domain && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    return b->source == PLACE_SLAB && b->bytes > 0 && a->memory_domain == b->memory_domain &&
+           a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes && live_at_once(a, b);
 }
 
 /* Places of a slab that are live at the same time are disjoint. */
@@ -67,13 +69,14 @@ static void check_slabs(const struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->place_count; i++) {
         const plan_place *place = &plan->places[i];
+        bool clashes = false;
 
         if (place->source != PLACE_SLAB || place->bytes == 0)
             continue;
         INLAY_CHECK(place->offset + place->bytes <= plan->slab_bytes[place->memory_domain]);
         for (uint32_t k = 0; k < i; k++)
-            INLAY_CHECK(plan->places[k].source != PLACE_SLAB || plan->places[k].bytes == 0 ||
-                        !overlap(place, &plan->places[k]) || !live_at_once(place, &plan->places[k]));
+            clashes |= clash(place, &plan->places[k]);
+        INLAY_CHECK(!clashes);
     }
 }
 
