@@ -41,7 +41,8 @@ enum { GATING_NONE, GATING_SOFTMAX, GATING_SIGMOID };
 static void read_routing(struct builder *b)
 {
     const bool latent = b->architecture->latent;
-    const int64_t gating = (int64_t)gguf_float_or(b->gguf, GGUF_GATING, latent ? GATING_NONE : (double)INFINITY);
+    const int64_t gating =
+        (int64_t)gguf_float_or(b->gguf, GGUF_GATING, latent ? (double)GATING_NONE : (double)INFINITY);
     const struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
     const int64_t words = embedding != NULL && embedding->rank == 2 ? embedding->dims[1] : 0;
 
