@@ -8,7 +8,8 @@
 #include "operators/strided.h"
 
 enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
-enum { FEW_ROWS = 4 };
+enum { FEW_ROWS = 4, WIDE = 2048 };
+#define CHAINED_FLOPS 16.0 /* the time of an element in a chain, in operations of the kit's estimate */
 
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
@@ -131,26 +132,43 @@ typedef struct cumulate_job {
     const void *in;
     void *out;
     cumulate_fn run;
-    int64_t count, inner;
+    int64_t count, inner, columns;
+    int64_t width; /* columns of a unit of work */
     uint32_t how;
 } cumulate_job;
 
 static inlay_status cumulate_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const cumulate_job *job = user;
+    const int64_t past = end * job->width;
 
     (void)worker;
-    INLAY_CHECK(job->count > 0 && job->inner > 0);
-    job->run(job->in, job->out, job->count, job->inner, begin, end, job->how);
+    INLAY_CHECK(job->count > 0 && job->inner > 0 && job->width > 0);
+    job->run(job->in, job->out, job->count, job->inner, begin * job->width, past < job->columns ? past : job->columns,
+             job->how);
     return INLAY_OK;
+}
+
+/* The columns of a unit, of `columns` in rows of `inner`, if threads take at least `grain` columns. Narrow parts of
+ * long rows would be read from other pages than those that the processor fetches by itself, so there are no more parts
+ * than threads, up to WIDE columns each. */
+static int64_t width_of(int64_t inner, int64_t columns, int64_t grain, int64_t threads)
+{
+    const int64_t most = columns / grain < threads ? columns / grain : threads;
+    int64_t width = most > 1 ? (columns + most - 1) / most : columns;
+
+    width = width < inner ? width : inner;
+    width = width < WIDE ? width : WIDE;
+    return inner == 1 ? 1 : width;
 }
 
 static inlay_status run_cumulate(const kit_call *call)
 {
     const cumulate_state *state = call->state;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
-    cumulate_job job = { input->data, output->data, by_dtype[input->dtype][state->product], 0, 0, state->how };
+    cumulate_job job = { input->data, output->data, by_dtype[input->dtype][state->product], .how = state->how };
     inlay_status status = INLAY_OK;
+    int64_t grain;
     uint32_t axis;
 
     if (job.run == NULL)
@@ -163,13 +181,33 @@ static inlay_status run_cumulate(const kit_call *call)
         goto done;
     job.count = input->dims[axis];
     job.inner = strided_product(input->dims, axis + 1, input->rank);
-    INLAY_TRY(kit_parallel(call, output->count / job.count, 32768 / job.count + 64, cumulate_range, &job));
+    job.columns = output->count / job.count;
+    grain = 32768 / job.count + 64;
+    job.width = width_of(job.inner, job.columns, grain, call->max_threads);
+    INLAY_TRY(kit_parallel(call, (job.columns + job.width - 1) / job.width, (grain + job.width - 1) / job.width,
+                           cumulate_range, &job));
 done:
     return status;
 }
 
+/* Along the last axis, each sum waits for the one before it. */
+static void cost_cumulate(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *input = &shapes->in[0], *axis = &shapes->in[1];
+    const int64_t at = axis->data != NULL && axis->count == 1 ? arg_index(axis, 0) : -1;
+
+    (void)node;
+    if (input->count > 0 && (at == -1 || at == (int64_t)input->rank - 1))
+        cost->flops = CHAINED_FLOPS * (double)input->count;
+}
+
+#define CUMULATIVE(name)                                                                                               \
+    {                                                                                                                  \
+        .op_type = name, .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_cumulate, .cost = cost_cumulate,              \
+        .run = run_cumulate                                                                                            \
+    }
 static const kit_kernel kernels[] = {
-    { .op_type = "CumSum", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_cumulate, .run = run_cumulate },
-    { .op_type = "CumProd", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_cumulate, .run = run_cumulate },
+    CUMULATIVE("CumSum"),
+    CUMULATIVE("CumProd"),
 };
 const kit_table OPERATOR(operators_cumulative) = { kernels, KIT_COUNT(kernels) };

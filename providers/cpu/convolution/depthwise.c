@@ -100,33 +100,36 @@ VEC_INLINE void reused(const enum reading reading, const int width, const int st
     end(pixels, block, c, full, mask, sum);
 }
 
-/* Adds channel i of each group of a row of pixels to the sums of the output rows that it contributes to: the first, by
- * `weights`, and the second, by the weights `stride` rows before. */
+/* Adds a row of pixels to the sums of the output rows that it contributes to: the first, by `weights`, and the second,
+ * by the weights `stride` rows before. */
 VEC_INLINE void add_to_rows(const enum reading reading, const bool first, const bool second, const int width,
                             const int stride, const int pixels, const depthwise_block *block, const float *const *x,
-                            const float *weights, int64_t i, int64_t c, const bool full, const vmask mask,
+                            const float *weights, int64_t c, const bool full, const vmask mask,
                             vec sum[2][DEPTHWISE_PIXELS])
 {
-    const int64_t step = (reading == OWN ? 1 : block->depth) * DEPTHWISE_LANES;
-    vec upper[DEPTHWISE_REUSED], lower[DEPTHWISE_REUSED];
+    const int64_t depth = reading == OWN ? 1 : block->depth, step = depth * DEPTHWISE_LANES;
 
-    VEC_UNROLL
-    for (int k = 0; k < width; k++) {
-        upper[k] = first ? vec_load(weights + k * step) : vec_zero();
-        lower[k] = second ? vec_load(weights + (k - stride * width) * step) : vec_zero();
-    }
-    VEC_UNROLL
-    for (int column = 0; column < (pixels - 1) * stride + width; column++) {
-        const vec value = READ(x[column], i);
+    for (int64_t i = 0; i < depth; i++, weights += DEPTHWISE_LANES) {
+        vec upper[DEPTHWISE_REUSED], lower[DEPTHWISE_REUSED];
 
         VEC_UNROLL
-        for (int k = 0; k < width; k++)
-            if (column >= k && (column - k) % stride == 0 && (column - k) / stride < pixels) {
-                const int pixel = (column - k) / stride;
+        for (int k = 0; k < width; k++) {
+            upper[k] = first ? vec_load(weights + k * step) : vec_zero();
+            lower[k] = second ? vec_load(weights + (k - stride * width) * step) : vec_zero();
+        }
+        VEC_UNROLL
+        for (int column = 0; column < (pixels - 1) * stride + width; column++) {
+            const vec value = READ(x[column], i);
 
-                sum[0][pixel] = first ? vec_fma(value, upper[k], sum[0][pixel]) : sum[0][pixel];
-                sum[1][pixel] = second ? vec_fma(value, lower[k], sum[1][pixel]) : sum[1][pixel];
-            }
+            VEC_UNROLL
+            for (int k = 0; k < width; k++)
+                if (column >= k && (column - k) % stride == 0 && (column - k) / stride < pixels) {
+                    const int pixel = (column - k) / stride;
+
+                    sum[0][pixel] = first ? vec_fma(value, upper[k], sum[0][pixel]) : sum[0][pixel];
+                    sum[1][pixel] = second ? vec_fma(value, lower[k], sum[1][pixel]) : sum[1][pixel];
+                }
+        }
     }
 }
 
@@ -150,17 +153,12 @@ VEC_INLINE void row_pair(const enum reading reading, const int width, const int 
 
         if (r >= block->rows - block->fetch)
             fetch_row(block, x, (pixels - 1) * stride + width, c);
-#define ADD(first, second)                                                                                             \
-    for (int64_t i = 0; i < depth; i++)                                                                                \
-    add_to_rows(reading, first, second, width, stride, pixels, block, x, weights + i * DEPTHWISE_LANES, i, c, full,    \
-                mask, sum)
         if (row < stride)
-            ADD(true, false);
+            add_to_rows(reading, true, false, width, stride, pixels, block, x, weights, c, full, mask, sum);
         else if (row < block->pair.height)
-            ADD(true, true);
+            add_to_rows(reading, true, true, width, stride, pixels, block, x, weights, c, full, mask, sum);
         else
-            ADD(false, true);
-#undef ADD
+            add_to_rows(reading, false, true, width, stride, pixels, block, x, weights, c, full, mask, sum);
     }
     end(pixels, block, c, full, mask, sum[0]);
     end(pixels, &below, c, full, mask, sum[1]);

@@ -29,9 +29,10 @@ KERNEL_INSTANCES(pool_lanes_set, pool_lanes)
 /* The number of taps inside the image of a window that begins at `first`, and the first of them. */
 static inline int64_t pool_taps(const pool_window *window, int axis, int64_t first, int64_t *out_low)
 {
-    const int64_t step = window->dilation[axis];
-    const int64_t low = first < 0 ? (-first + step - 1) / step : 0;
-    const int64_t inside = first < window->in[axis] ? (window->in[axis] - 1 - first) / step + 1 : 0;
+    const int64_t step = window->dilation[axis], before = first < 0 ? -first : 0,
+                  after = first < window->in[axis] ? window->in[axis] - first : 0;
+    const int64_t low = step == 1 ? before : (before + step - 1) / step,
+                  inside = step == 1 ? after : (after + step - 1) / step;
     const int64_t high = inside < window->kernel[axis] ? inside : window->kernel[axis];
 
     *out_low = low;

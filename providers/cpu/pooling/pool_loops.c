@@ -110,6 +110,34 @@ VEC_INLINE int64_t vector_at(int64_t i, int64_t n)
     return i + VEC_LANES <= n ? i : n - VEC_LANES;
 }
 
+/* The sums of VEC_LANES windows. Neighbours at a stride of 2 are 2 or 3; other windows have any number, which are added
+ * as by window_sum(). */
+VEC_INLINE vec window_sums(const float *at, const int64_t taps, int64_t step, const int64_t stride)
+{
+    vec sum = vec_load(at);
+
+    if (stride == 2) {
+        const vec c = vec_load(at + VEC_LANES);
+
+        if (taps == 3) {
+            const vec b = vec_load(at + 1), d = vec_load(at + VEC_LANES + 1);
+
+            return vec_add(vec_even(vec_add(sum, b), vec_add(c, d)), vec_odd(b, d));
+        }
+        return vec_add(vec_even(sum, c), vec_odd(sum, c));
+    }
+    for (int64_t k = 1; k < taps && k < POOL_TAPS; k++)
+        sum = vec_add(sum, vec_load(at + k * step));
+    for (int64_t first = POOL_TAPS; first < taps; first += POOL_TAPS) {
+        vec more = vec_load(at + first * step);
+
+        for (int64_t k = first + 1; k < taps && k < first + POOL_TAPS; k++)
+            more = vec_add(more, vec_load(at + k * step));
+        sum = vec_add(sum, more);
+    }
+    return sum;
+}
+
 static void window_sum(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool accumulate)
 {
     const int64_t done = taps == 3 && step == 1 && stride == 2 && !accumulate ? three_at_two(input, t, n, true) : 0;
@@ -123,42 +151,78 @@ static void divide(float *restrict output, const float *restrict columns, float 
         output[i] /= columns[i] * rows;
 }
 
-/* window_mean() of n >= VEC_LANES windows of 2 or 3 neighbours at a stride of 2. */
-VEC_INLINE void means_at_two(float *restrict output, const float *restrict input, const float *restrict columns,
-                             float rows, int64_t n, const int taps)
+/* The sums of windows, of any number of taps. */
+static void sum_windows(const pool_rows *rows, int64_t row)
 {
-    for (int64_t from = 0; from < n; from += VEC_LANES) {
-        const int64_t i = vector_at(from, n);
-        const float *at = input + 2 * i;
-        const vec a = vec_load(at), c = vec_load(at + VEC_LANES);
-        vec sum;
+    const float *input = rows->input + row * rows->in_pitch;
+    float *output = rows->output + row * rows->out_pitch;
 
-        if (taps == 3) {
-            const vec b = vec_load(at + 1), d = vec_load(at + VEC_LANES + 1);
-
-            sum = vec_add(vec_even(vec_add(a, b), vec_add(c, d)), vec_odd(b, d));
-        } else {
-            sum = vec_add(vec_even(a, c), vec_odd(a, c));
-        }
-        vec_store(output + i, vec_div(sum, vec_mul(vec_load(columns + i), vec_set(rows))));
-    }
+    for (int64_t k = 0; k < rows->taps; k += POOL_TAPS)
+        window_sum(output, input + k * rows->step, rows->n,
+                   (int)(rows->taps - k < POOL_TAPS ? rows->taps - k : POOL_TAPS), rows->step, rows->stride, k > 0);
 }
 
-static void window_mean(float *restrict output, const float *restrict input, const float *restrict columns, float rows,
-                        int64_t n, int64_t taps, int64_t step, int64_t stride)
+/* sums_of_rows() of n >= VEC_LANES windows. Inlined with a constant number of taps where it is usual. */
+VEC_INLINE void sum_vectors(const pool_rows *rows, const int64_t taps)
 {
-    if (n >= VEC_LANES && step == 1 && stride == 2 && taps == 2) {
-        means_at_two(output, input, columns, rows, n, 2);
-        return;
+    const int64_t n = rows->n, step = rows->step;
+
+    for (int64_t row = 0; row < rows->rows; row++)
+        for (int64_t from = 0; from < n; from += VEC_LANES) {
+            const int64_t i = vector_at(from, n);
+
+            vec_store(rows->output + row * rows->out_pitch + i,
+                      window_sums(rows->input + row * rows->in_pitch + i, taps, step, 1));
+        }
+}
+
+static void sums_of_rows(const pool_rows *rows)
+{
+    INLAY_CHECK(rows->stride == 1 && rows->taps > 0);
+    if (rows->n < VEC_LANES)
+        for (int64_t row = 0; row < rows->rows; row++)
+            sum_windows(rows, row);
+    else if (rows->taps == 2)
+        sum_vectors(rows, 2);
+    else if (rows->taps == 3)
+        sum_vectors(rows, 3);
+    else
+        sum_vectors(rows, rows->taps);
+}
+
+/* means_of_rows() of n >= VEC_LANES windows; the last three arguments are constants where they are usual. */
+VEC_INLINE void mean_vectors(const pool_rows *rows, const int64_t taps, const int64_t step, const int64_t stride)
+{
+    const int64_t n = rows->n;
+
+    for (int64_t row = 0; row < rows->rows; row++)
+        for (int64_t from = 0; from < n; from += VEC_LANES) {
+            const int64_t i = vector_at(from, n);
+
+            vec_store(rows->output + row * rows->out_pitch + i,
+                      vec_div(window_sums(rows->input + row * rows->in_pitch + i * stride, taps, step, stride),
+                              vec_load(rows->divisors + i)));
+        }
+}
+
+static void means_of_rows(const pool_rows *rows)
+{
+    const bool long_rows = rows->n >= VEC_LANES;
+
+    if (long_rows && rows->step == 1 && rows->stride == 2 && rows->taps == 2) {
+        mean_vectors(rows, 2, 1, 2);
+    } else if (long_rows && rows->step == 1 && rows->stride == 2 && rows->taps == 3) {
+        mean_vectors(rows, 3, 1, 2);
+    } else if (long_rows && rows->step == 1 && rows->stride == 1 && rows->taps == 3) {
+        mean_vectors(rows, 3, 1, 1);
+    } else if (long_rows && rows->stride == 1) {
+        mean_vectors(rows, rows->taps, rows->step, 1);
+    } else {
+        for (int64_t row = 0; row < rows->rows; row++) {
+            sum_windows(rows, row);
+            divide(rows->output + row * rows->out_pitch, rows->divisors, 1, rows->n);
+        }
     }
-    if (n >= VEC_LANES && step == 1 && stride == 2 && taps == 3) {
-        means_at_two(output, input, columns, rows, n, 3);
-        return;
-    }
-    for (int64_t k = 0; k < taps; k += POOL_TAPS)
-        combine_strided(output, input + k * step, n, (int)(taps - k < POOL_TAPS ? taps - k : POOL_TAPS), step, stride,
-                        true, k > 0);
-    divide(output, columns, rows, n);
 }
 
 /* Rows are combined before columns, as window_sum and window_max do, so that the results are the same. */
@@ -297,7 +361,8 @@ const pool_loops KERNEL(pool_loops) = {
     .max3_into = max3_into,
     .window_max = window_max,
     .window_sum = window_sum,
-    .window_mean = window_mean,
+    .sums_of_rows = sums_of_rows,
+    .means_of_rows = means_of_rows,
     .divide = divide,
     .mean_of_squares = mean_of_squares,
     .max_of_squares = max_of_squares,

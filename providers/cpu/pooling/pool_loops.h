@@ -10,6 +10,15 @@ enum {
     POOL_LANES = 64 /* independent sums of a mean */
 };
 
+/* Windows of rows: window i of row r has the elements input[r * in_pitch + i * stride + k * step] for k < taps, and its
+ * result is output[r * out_pitch + i] for i < n. */
+typedef struct pool_rows {
+    const float *input;
+    float *output;
+    int64_t rows, in_pitch, out_pitch, n, taps, step, stride;
+    const float *divisors; /* [n], of means */
+} pool_rows;
+
 typedef struct pool_loops {
     /* output[p][..] = max(output[p][..], input[p][..]) for each pixel p; NaN if either is NaN. */
     void (*max_into)(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step);
@@ -22,9 +31,9 @@ typedef struct pool_loops {
                        bool accumulate);
     void (*window_sum)(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride,
                        bool accumulate);
-    /* output[i] = the sum of input[i * stride + k * step] for k < taps, divided by columns[i] * rows. */
-    void (*window_mean)(float *restrict output, const float *restrict input, const float *restrict columns, float rows,
-                        int64_t n, int64_t taps, int64_t step, int64_t stride);
+    /* The sums, or the means, of windows; sums at a stride of 1. POOL_TAPS taps are added together, then the next. */
+    void (*sums_of_rows)(const pool_rows *rows);
+    void (*means_of_rows)(const pool_rows *rows);
     /* output[i] /= columns[i] * rows: sums become means. */
     void (*divide)(float *restrict output, const float *restrict columns, float rows, int64_t n);
     /* output[i] = the mean, or the maximum, of input[2 i], input[2 i + 1] and the two elements row_step after them. */

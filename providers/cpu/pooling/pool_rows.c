@@ -16,8 +16,9 @@
 OPTIONAL_IF_CALLED(cpu_lower_planes);
 OPTIONAL_IF_CALLED(cpu_lower_rows);
 
-/* MAX_ROW: elements of a row with its padding. WIDE: of a row of the output that fills vectors by itself. */
-enum { MAX_ROW = 4096, WIDE = 16 };
+/* MAX_ROW: elements of a row with its padding. WIDE: of a row of the output that fills vectors by itself. LINE: of a
+ * line of the cache. NEAR: of combined rows, which stay in the nearest cache. */
+enum { MAX_ROW = 4096, WIDE = 16, LINE = 16, NEAR = 1024 };
 
 typedef struct row_pool {
     cpu_native native;
@@ -26,6 +27,12 @@ typedef struct row_pool {
     int64_t reach;  /* width of a row with the padding that windows cover */
     bool is_square; /* windows of 2x2 with stride 2, inside the image */
 } row_pool;
+
+/* Buffers of a range of rows or planes. */
+typedef struct row_buffer {
+    _Alignas(64) float t[MAX_ROW + 2 * LINE], columns[MAX_ROW], counts[MAX_ROW];
+    float counted; /* means: slices and rows of the divisors in `columns`; below 0: there are none */
+} row_buffer;
 
 typedef struct row_pool_call {
     const row_pool *pool;
@@ -92,43 +99,81 @@ static void max_rows(const row_pool *pool, const float *input, float *output, in
             ->take_strided(columns + r * pool->reach, output + r * window->out[2], window->out[2], window->stride[2]);
 }
 
-/* The same for means, of any numbers, at a stride. slices: of the divisor. */
-static void mean_rows(const row_pool *pool, const float *input, float *output, int64_t row_out, int64_t count,
-                      float slices, float *t, const float *counts)
+/* The rows from `row` on, at most up to `end`, whose windows have the same taps as the first; *out_taps: their number;
+ * *out_from: the input row of the first tap. */
+static int64_t alike_rows(const pool_window *window, int64_t row, int64_t end, int64_t *out_taps, int64_t *out_from)
 {
-    const pool_window *window = &pool->window;
-    const int64_t width =
-        window->in[2] < pool->reach - window->begin[2] ? window->in[2] : pool->reach - window->begin[2];
-    int64_t low;
+    const int64_t top = row * window->stride[1] - window->begin[1];
+    int64_t low, next_low, past = row + 1;
 
-    for (int64_t r = 0; r < count; r++) {
-        const int64_t top = (row_out + r) * window->stride[1] - window->begin[1],
-                      rows = pool_taps(window, 1, top, &low);
-
-        combine_taps(t + r * pool->reach + window->begin[2], input + (top + low * window->dilation[1]) * window->in[2],
-                     width, rows, window->dilation[1] * window->in[2], 1, true);
-    }
-    for (int64_t r = 0; r < count; r++) {
-        const int64_t rows = pool_taps(window, 1, (row_out + r) * window->stride[1] - window->begin[1], &low);
-
-        KERNEL_BEST(pool_loops)
-            ->window_mean(output + r * window->out[2], t + r * pool->reach, counts,
-                          slices * (float)(window->counts_pads ? window->kernel[1] : rows), window->out[2],
-                          window->kernel[2], window->dilation[2], window->stride[2]);
-    }
+    *out_taps = pool_taps(window, 1, top, &low);
+    *out_from = top + low * window->dilation[1];
+    while (past < end && pool_taps(window, 1, past * window->stride[1] - window->begin[1], &next_low) == *out_taps &&
+           next_low == low)
+        past++;
+    return past - row;
 }
 
-/* The number of rows of the output from row_out on, at most `most`, that max_rows() or mean_rows() can compute. */
+/* The same for means, of any numbers. slices: of the divisor. Returns the number of rows: at most `most`. In t, the
+ * image part of each combined row starts at a line of the cache. */
+static int64_t mean_rows(const row_pool *pool, const float *input, float *output, int64_t row_out, int64_t most,
+                         float slices, row_buffer *buffer)
+{
+    const pool_loops *const loops = KERNEL_BEST(pool_loops);
+    const pool_window *window = &pool->window;
+    const int64_t width =
+                      window->in[2] < pool->reach - window->begin[2] ? window->in[2] : pool->reach - window->begin[2],
+                  pitch = (pool->reach + LINE - 1) / LINE * LINE, fitting = NEAR / pitch > 0 ? NEAR / pitch : 1,
+                  count = most < fitting ? most : fitting;
+    float *t = buffer->t + (LINE - window->begin[2] % LINE) % LINE;
+    int64_t taps, from;
+    pool_rows rows = { .in_pitch = window->stride[1] * window->in[2],
+                       .out_pitch = pitch,
+                       .n = width,
+                       .step = window->dilation[1] * window->in[2],
+                       .stride = 1 };
+
+    for (int64_t r = 0; r < count; r += rows.rows) {
+        rows.rows = alike_rows(window, row_out + r, row_out + count, &taps, &from);
+        rows.taps = taps;
+        rows.input = input + from * window->in[2];
+        rows.output = t + r * pitch + window->begin[2];
+        if (taps > 0)
+            loops->sums_of_rows(&rows);
+        for (int64_t i = 0; i < rows.rows && taps == 0; i++)
+            memset(rows.output + i * pitch, 0, (size_t)width * sizeof(float));
+    }
+    rows = (pool_rows){ .in_pitch = pitch,
+                        .out_pitch = window->out[2],
+                        .n = window->out[2],
+                        .taps = window->kernel[2],
+                        .step = window->dilation[2],
+                        .stride = window->stride[2],
+                        .divisors = buffer->columns };
+    for (int64_t r = 0; r < count; r += rows.rows) {
+        float counted;
+
+        rows.rows = alike_rows(window, row_out + r, row_out + count, &taps, &from);
+        counted = slices * (float)(window->counts_pads ? window->kernel[1] : taps);
+        for (int64_t c = 0; c < window->out[2] && counted != buffer->counted; c++)
+            buffer->columns[c] = buffer->counts[c] * counted;
+        buffer->counted = counted;
+        rows.input = t + r * pitch;
+        rows.output = output + r * window->out[2];
+        loops->means_of_rows(&rows);
+    }
+    return count;
+}
+
+/* The number of rows of the output from row_out on, at most `most`, that max_rows() can compute. */
 static int64_t joint_rows_count(const row_pool *pool, const float *input, int64_t row_out, int64_t most)
 {
-    enum { DENSE = 4, NEAR = 1024 };
+    enum { DENSE = 4 };
     const pool_window *window = &pool->window;
     const int64_t fitting = NEAR / pool->reach > 0 ? NEAR / pool->reach : 1, count = most < fitting ? most : fitting;
     int64_t first = INT64_MAX, last = 0; /* rows read: with dilation, a window may end above the previous one */
 
-    if (window->is_mean
-            ? window->stride[2] == 1
-            : window->stride[2] > DENSE || (window->stride[2] > 1 && window->stride[2] >= window->kernel[2]))
+    if (window->stride[2] > DENSE || (window->stride[2] > 1 && window->stride[2] >= window->kernel[2]))
         return 0;
     for (int64_t r = row_out; r < row_out + count; r++) {
         int64_t low;
@@ -140,15 +185,12 @@ static int64_t joint_rows_count(const row_pool *pool, const float *input, int64_
         last =
             top + (low + rows - 1) * window->dilation[1] > last ? top + (low + rows - 1) * window->dilation[1] : last;
     }
-    if (window->is_mean)
-        return count;
     return KERNEL_BEST(rows)->finite(input + first * window->in[2], (last - first + 1) * window->in[2]) ? count : 0;
 }
 
-/* Computes row `row_out` of the output. input: its plane; slices: of the divisor; t: `reach` elements, with the padding
- * on both sides already set. */
-static void make_row(const row_pool *pool, const float *input, float *output, int64_t row_out, float slices, float *t,
-                     const float *counts)
+/* Computes the maxima of row `row_out` of the output. input: its plane; t: `reach` elements, with the padding on both
+ * sides already set. */
+static void max_row(const row_pool *pool, const float *input, float *output, int64_t row_out, float *t)
 {
     const pool_window *window = &pool->window;
     const int64_t top = row_out * window->stride[1] - window->begin[1],
@@ -161,13 +203,10 @@ static void make_row(const row_pool *pool, const float *input, float *output, in
     INLAY_CHECK(pool->reach <= MAX_ROW && window->begin[2] + width <= pool->reach);
     if (rows > 0)
         combine_taps(inside, input + (top + low * window->dilation[1]) * window->in[2], width, rows,
-                     window->dilation[1] * window->in[2], 1, window->is_mean);
+                     window->dilation[1] * window->in[2], 1, false);
     for (int64_t i = 0; i < width && rows == 0; i++)
-        inside[i] = window->is_mean ? 0 : -INFINITY;
-    combine_taps(output, t, window->out[2], window->kernel[2], window->dilation[2], window->stride[2], window->is_mean);
-    if (window->is_mean)
-        KERNEL_BEST(pool_loops)
-            ->divide(output, counts, slices * (float)(window->counts_pads ? window->kernel[1] : rows), window->out[2]);
+        inside[i] = -INFINITY;
+    combine_taps(output, t, window->out[2], window->kernel[2], window->dilation[2], window->stride[2], false);
 }
 
 /* Reduces planes that one window covers completely. */
@@ -216,18 +255,14 @@ done:
     return status;
 }
 
-/* Buffers of a range of rows or planes. */
-typedef struct row_buffer {
-    _Alignas(64) float t[MAX_ROW], columns[MAX_ROW], counts[MAX_ROW];
-} row_buffer;
-
 static void row_buffer_init(row_buffer *buffer, const row_pool *pool)
 {
     const bool is_mean = pool->window.is_mean;
 
+    buffer->counted = -1;
     if (is_mean && !pool->is_square)
         count_columns(pool, buffer->counts);
-    for (int64_t i = 0; i < MAX_ROW && !pool->is_square; i++)
+    for (size_t i = 0; i < KIT_COUNT(buffer->t) && !pool->is_square; i++)
         buffer->t[i] = is_mean ? 0 : -INFINITY;
 }
 
@@ -247,16 +282,16 @@ static void make_rows(const row_pool *pool, const float *input, float *output, i
                 input + r * window->stride[1] * window->in[2], row, window->out[2], window->in[2]);
             continue;
         }
-        done = joint_rows_count(pool, input, r, end - r);
-        if (done > 0 && window->is_mean) {
-            mean_rows(pool, input, row, r, done, slices, buffer->t, buffer->counts);
+        if (window->is_mean) {
+            done = mean_rows(pool, input, row, r, end - r, slices, buffer);
             continue;
         }
+        done = joint_rows_count(pool, input, r, end - r);
         if (done > 0) {
             max_rows(pool, input, row, r, done, buffer->t, buffer->columns);
             continue;
         }
-        make_row(pool, input, row, r, slices, buffer->t, buffer->counts);
+        max_row(pool, input, row, r, buffer->t);
         done = 1;
     }
 }
@@ -307,8 +342,8 @@ static bool is_small(const row_pool *pool)
     const pool_window *window = &pool->window;
 
     return !pool->is_square && window->stride[1] <= DENSE && window->stride[2] <= DENSE &&
-           (window->stride[1] * window->stride[2] == 1 || window->out[2] < WIDE) && window->dilation[1] <= MAX_ROW &&
-           window->kernel[1] <= MAX_ROW && window->out[1] <= MAX_ROW &&
+           ((window->stride[1] * window->stride[2] == 1 && !window->is_mean) || window->out[2] < WIDE) &&
+           window->dilation[1] <= MAX_ROW && window->kernel[1] <= MAX_ROW && window->out[1] <= MAX_ROW &&
            small_plane_of(pool).height * (pool->reach + DENSE) <= MAX_ROW;
 }
 
