@@ -92,7 +92,8 @@ enum gguf_readers {
     GGUF_READ_BY_SHORT = 131072, /* those with short convolutions */
     GGUF_READ_BY_STEPS = 262144, /* those whose layers have experts at a distance */
     GGUF_READ_BY_COHERE = 524288,
-    GGUF_READ_BY_PLACES = 1048576 /* those whose positions of images have a row and a column */
+    GGUF_READ_BY_PLACES = 1048576, /* those whose positions of images have a row and a column */
+    GGUF_READ_BY_STACK = 2097152   /* those whose first layers read parts of the rows of images */
 };
 
 enum gguf_key {
@@ -213,11 +214,13 @@ void gguf_write_positions(int64_t context, struct wire *out);
 void gguf_write_turning(struct gguf *gguf, const char *name, const struct gguf_turning *turning, struct wire *out);
 
 /* Writes the nodes of image_turns.cos and image_turns.sin for texts with images, whose rows have a position in time, a
- * row and a column: the first sections[0] pairs of a head turn by the first of these, and so on. The constant
+ * row and a column: the first sections[0] pairs of a head turn by the first of these, and so on, or, if they alternate,
+ * pairs 1, 4 ... by the row and 2, 5 ... by the column, as many as these sections have, and the others by time. The
+ * sections repeat if a head has more pairs than they have. The constant
  * image_shifts.none [1, 3] is what these positions differ by from that of the token; with option image_rows it is an
  * input [1 or new tokens of all texts, 3]. After gguf_write_turning() with the name "rotary". */
 enum { GGUF_SECTIONS = 3 };
-void gguf_write_sections(const int64_t sections[GGUF_SECTIONS], struct wire *out);
+void gguf_write_sections(const int64_t sections[GGUF_SECTIONS], int64_t pairs, bool alternates, struct wire *out);
 
 /* gguf_tokenizer.c: appends the properties of the tokenizer, if the file has one. */
 void gguf_write_tokenizer(struct gguf *gguf, struct wire *out);

@@ -47,6 +47,22 @@ void gguf_builder_node_of(struct builder *b, const char *op, const char *inputs,
         onnx_node(b->out, op, inputs, outputs, &(onnx_attribute){ attribute, false, number, 0 }, 1);
 }
 
+void gguf_builder_numbers(struct builder *b, const char *program, const int64_t *numbers)
+{
+    char text[2 * TEXT];
+    size_t used = 0;
+
+    for (; *program != '\0'; program++) {
+        INLAY_CHECK(used + 24 < sizeof text);
+        if (*program == '#')
+            used += (size_t)snprintf(text + used, sizeof text - used, "%" PRId64, *numbers++);
+        else
+            text[used++] = *program;
+    }
+    text[used] = '\0';
+    gguf_builder_program(b, text, "");
+}
+
 void gguf_builder_split(struct builder *b, const char *input, const char *sizes, const char *outputs)
 {
     char inputs[TEXT];
@@ -174,29 +190,44 @@ void gguf_builder_rms_norm(struct builder *b, const char *weight, int64_t size, 
         onnx_node(b->out, "SimplifiedLayerNormalization", inputs, output, attributes, 2);
 }
 
-void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *input, const char *output)
+void gguf_builder_layer_norm(struct builder *b, const char *norm, int64_t size, const char *input, const char *output)
 {
     const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
     char weight[TEXT], bias[TEXT], inputs[4 * TEXT];
 
     (void)snprintf(weight, sizeof weight, "%s.weight", norm);
     (void)snprintf(bias, sizeof bias, "%s.bias", norm);
-    gguf_builder_vector(b, weight, b->width);
-    gguf_builder_vector(b, bias, b->width);
+    gguf_builder_vector(b, weight, size);
+    gguf_builder_vector(b, bias, size);
     (void)snprintf(inputs, sizeof inputs, "%s %s %s", input, weight, bias);
     if (b->gguf->status == INLAY_OK)
         onnx_node(b->out, "LayerNormalization", inputs, output, attributes, 2);
 }
 
-void gguf_builder_turn(struct builder *b, const char *row, const char *angles, int64_t heads, const char *input,
-                       const char *output)
+void gguf_builder_turn(struct builder *b, const char *row, const char *angles, int64_t heads, bool pairs,
+                       const char *input, const char *output)
 {
     char inputs[2 * TEXT];
 
     (void)snprintf(inputs, sizeof inputs, "%s %s %s.cos %s.sin", input, row, angles, angles);
     if (b->gguf->status == INLAY_OK)
         onnx_node(b->out, "com.microsoft.RotaryEmbedding", inputs, output,
-                  (onnx_attribute[]){ { "num_heads", false, heads, 0 }, { "interleaved", false, 0, 0 } }, 2);
+                  (onnx_attribute[]){ { "num_heads", false, heads, 0 }, { "interleaved", false, pairs, 0 } }, 2);
+}
+
+void gguf_builder_add_scaled(struct builder *b, const char *scale, const char *input, const char *part,
+                             const char *output)
+{
+    char weight[GGUF_NAME];
+
+    (void)snprintf(weight, sizeof weight, "%s.weight", scale);
+    if (gguf_builder_has(b, weight)) {
+        gguf_builder_vector(b, weight, b->width);
+        gguf_builder_node(b, "Mul", "%s %s -> %s.part", part, weight, output);
+        gguf_builder_node(b, "Add", "%s %s.part -> %s", input, output, output);
+    } else {
+        gguf_builder_node(b, "Add", "%s %s -> %s", input, part, output);
+    }
 }
 
 void gguf_builder_attention(struct builder *b, const char *layer, const char *mask, const char *input,
@@ -212,7 +243,9 @@ void gguf_builder_attention(struct builder *b, const char *layer, const char *ma
     if (b->gguf->status == INLAY_OK)
         onnx_node(b->out, "com.microsoft.MultiHeadAttention", inputs, name, &heads, 1);
     gguf_builder_linear(b, product, b->width, b->width, 0, b->width, name, product);
-    gguf_builder_node(b, "Add", "%s %s -> %s.sum", input, product, product);
+    (void)snprintf(name, sizeof name, "%sls1", layer);
+    (void)snprintf(inputs, sizeof inputs, "%s.sum", product);
+    gguf_builder_add_scaled(b, name, input, product, inputs);
 }
 
 /* output = what the elements of the gate exceed: their mean and 1.64 standard deviations, which 5 of 100 do. The
@@ -325,7 +358,7 @@ double gguf_builder_stretch(struct builder *b)
     return gguf_text_is(scaling, "none") || factor == 0 ? 1 : factor;
 }
 
-/* By the key, which has a fourth number. */
+/* By the key, whose fourth number is that of pairs that do not turn. */
 static void write_sections(struct builder *b, int64_t pairs)
 {
     const struct gguf_value *value = gguf_find(b->gguf, GGUF_TURN_SECTIONS);
@@ -335,11 +368,12 @@ static void write_sections(struct builder *b, int64_t pairs)
         sections[i] = (int64_t)gguf_item(value, i);
         sum = sections[i] >= 0 && sum >= 0 ? sum + sections[i] : -1;
     }
-    if (value == NULL || value->count < GGUF_SECTIONS || sum != pairs)
+    if (value == NULL || value->count < GGUF_SECTIONS || sum < 1 ||
+        (value->count > GGUF_SECTIONS && gguf_item(value, GGUF_SECTIONS) != 0))
         gguf_fail_key(b->gguf, GGUF_TURN_SECTIONS,
                       "has not the numbers of the pairs that turn by time, row and column in");
     else
-        gguf_write_sections(sections, b->out);
+        gguf_write_sections(sections, pairs, b->architecture->rotary.alternates, b->out);
 }
 
 void gguf_builder_rotary(struct builder *b)

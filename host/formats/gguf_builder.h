@@ -27,8 +27,8 @@ struct windows {
 struct rotary {
     bool halves;        /* the halves of a head rotate, not pairs of neighbours */
     bool pairs;         /* pairs rotate, also of a part of a head; no converter permutes rows */
-    bool sections;      /* positions of images have a row and a column, in ways that are not supported */
-    bool image_places;  /* they have, in sections of the pairs of a head */
+    bool image_places;  /* positions of images have a row and a column, in sections of the pairs of a head */
+    bool alternates;    /* and time, row and column alternate in the pairs */
     int64_t still_step; /* each still_step-th layer does not rotate; 0: all layers rotate */
 };
 
@@ -107,7 +107,7 @@ struct scales {
 
 /* The rows of an image in a text. */
 struct image_rows {
-    const char *begin, *end; /* of a vision part: texts of the tokens around the rows; NULL: none */
+    const char *begin, *end; /* of a vision part: texts of the tokens around the rows; NULL or "": none */
     bool whole;              /* they must be in one run, because they see each other */
 };
 
@@ -122,7 +122,8 @@ struct builder {
     bool turns;                       /* queries and keys, by their positions */
     bool sparse;                      /* the gate of the network keeps its largest elements only */
     float epsilon;
-    double temperature; /* of queries, which grows with their position; 0: none */
+    double temperature;   /* of queries, which grows with their position; 0: none */
+    int64_t image_layers; /* the first layers, to whose outputs an image adds a part of its rows each */
     struct mixture mixture;
     struct delta delta;
     struct latent latent;
@@ -142,6 +143,8 @@ void gguf_builder_node_of(struct builder *b, const char *op, const char *inputs,
                           const char *attribute, int64_t number);
 /* Nodes and constants: see onnx_program(). */
 void gguf_builder_program(struct builder *b, const char *program, const char *name);
+/* Constants: a program in which each # stands for the next of the numbers. */
+void gguf_builder_numbers(struct builder *b, const char *program, const int64_t *numbers);
 /* Parts along the last axis, of the sizes that a constant has. outputs: separated by spaces. */
 void gguf_builder_split(struct builder *b, const char *input, const char *sizes, const char *outputs);
 /* The tensor, or NULL after a failure. columns, rows: its shape; rows 0: a vector. */
@@ -158,17 +161,22 @@ void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns,
                          int64_t count, const char *input, const char *output);
 /* output = the RMS normalization of the input, with a weight of `size` elements. */
 void gguf_builder_rms_norm(struct builder *b, const char *weight, int64_t size, const char *input, const char *output);
-/* output = the layer normalization of the input, with NORM.weight and NORM.bias. */
-void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *input, const char *output);
+/* output = the layer normalization of the input, with NORM.weight and NORM.bias of `size` elements. */
+void gguf_builder_layer_norm(struct builder *b, const char *norm, int64_t size, const char *input, const char *output);
 /* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused
  * up has the rows of the gate first. */
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
                                 const char *input, const char *output);
-/* output = queries or keys, rotated by ANGLES.cos and ANGLES.sin. row: the row of these for each token. */
-void gguf_builder_turn(struct builder *b, const char *row, const char *angles, int64_t heads, const char *input,
-                       const char *output);
-/* LAYEROUTPUT.sum = the input + the product of the attention of LAYERattn_q, attn_k and attn_v. All tokens see each
- * other, or those of the key mask only; NULL: none. */
+/* output = queries or keys, rotated by ANGLES.cos and ANGLES.sin. row: the row of these for each token. pairs:
+ * neighbours rotate, not the halves of a head. */
+void gguf_builder_turn(struct builder *b, const char *row, const char *angles, int64_t heads, bool pairs,
+                       const char *input, const char *output);
+/* output = the input + the part, which is multiplied by the vector SCALE.weight if the file has it. */
+void gguf_builder_add_scaled(struct builder *b, const char *scale, const char *input, const char *part,
+                             const char *output);
+/* LAYEROUTPUT.sum = the input + the product of the attention of LAYERattn_q, attn_k and attn_v, by
+ * gguf_builder_add_scaled() with the scale LAYERls1. All tokens see each other, or those of the key mask only; NULL:
+ * none. */
 void gguf_builder_attention(struct builder *b, const char *layer, const char *mask, const char *input,
                             const char *output);
 /* The name of the hidden states, to which what is pending is added; that sum gets the name `output`. */

@@ -73,7 +73,7 @@ static void embed(struct builder *b)
             gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has fewer positions than its context in",
                                 "position_embd.weight");
     }
-    gguf_builder_layer_norm(b, "token_embd_norm", sum, "embeddings");
+    gguf_builder_layer_norm(b, "token_embd_norm", b->width, sum, "embeddings");
 }
 
 /* Queries, keys and values; queries and keys rotate. */
@@ -98,12 +98,12 @@ static void project(struct builder *b, const char *layer, const char *input)
         if (normed) { /* all heads of a token together */
             (void)snprintf(prefix, sizeof prefix, "%s%s_norm", layer, parts[i]);
             (void)snprintf(turned, sizeof turned, "%s%s%s", layer, parts[i], turns ? ".still" : "");
-            gguf_builder_layer_norm(b, prefix, output, turned);
+            gguf_builder_layer_norm(b, prefix, b->width, output, turned);
             memcpy(output, turned, sizeof output);
         }
         (void)snprintf(turned, sizeof turned, "%s%s", layer, parts[i]);
         if (turns)
-            gguf_builder_turn(b, "rotary.row", "rotary", b->heads, output, turned);
+            gguf_builder_turn(b, "rotary.row", "rotary", b->heads, false, output, turned);
     }
 }
 
@@ -141,13 +141,13 @@ static void write_layer(struct builder *b, int64_t layer, const char *input, con
     gguf_builder_attention(b, prefix, "key_mask", input, "attn_output");
     (void)snprintf(inputs, sizeof inputs, "%sattn_output.sum", prefix);
     (void)snprintf(name, sizeof name, "%sattn_output_norm", prefix);
-    gguf_builder_layer_norm(b, name, inputs, name);
+    gguf_builder_layer_norm(b, name, b->width, inputs, name);
     (void)snprintf(norm, sizeof norm, "%sattn_norm_2.weight", prefix);
     if (gguf_builder_has(b, norm)) { /* another sum with the input of the layer */
         (void)snprintf(norm, sizeof norm, "%sattn_norm_2", prefix);
         gguf_builder_node(b, "Add", "%s %s -> %s.sum", name, input, norm);
         (void)snprintf(inputs, sizeof inputs, "%s.sum", norm);
-        gguf_builder_layer_norm(b, norm, inputs, norm);
+        gguf_builder_layer_norm(b, norm, b->width, inputs, norm);
         (void)snprintf(name, sizeof name, "%s", norm);
     }
     (void)snprintf(norm, sizeof norm, "%sffn_down", prefix);
@@ -155,7 +155,7 @@ static void write_layer(struct builder *b, int64_t layer, const char *input, con
     gguf_builder_node(b, "Add", "%s %s -> %s.sum", name, norm, norm);
     (void)snprintf(inputs, sizeof inputs, "%s.sum", norm);
     (void)snprintf(name, sizeof name, "%slayer_output_norm", prefix);
-    gguf_builder_layer_norm(b, name, inputs, output);
+    gguf_builder_layer_norm(b, name, b->width, inputs, output);
 }
 
 /* alibi [1, heads, tokens, tokens]: what scores lose by the distance of two tokens, in each head at another rate: those
@@ -223,8 +223,8 @@ void gguf_write_both_ways(struct builder *b, const char *layer, bool is_local)
     (void)snprintf(values, sizeof values, "%sattn_v", layer);
     (void)snprintf(turned[0], sizeof turned[0], "%s.turned", queries);
     (void)snprintf(turned[1], sizeof turned[1], "%s.turned", keys);
-    gguf_builder_turn(b, "rotary.row", angles, b->heads, queries, turned[0]);
-    gguf_builder_turn(b, "rotary.row", angles, b->key_heads, keys, turned[1]);
+    gguf_builder_turn(b, "rotary.row", angles, b->heads, false, queries, turned[0]);
+    gguf_builder_turn(b, "rotary.row", angles, b->key_heads, false, keys, turned[1]);
     repeat(b, turned[1]);
     repeat(b, values);
     (void)snprintf(inputs, sizeof inputs, "%s %s.all %s.all - key_mask%s", turned[0], turned[1], values,

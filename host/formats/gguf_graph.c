@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_IMAGE_LAYERS = 15 };
+
 #define UNIT_HEAD "unit_head" /* ones for the elements of a head */
 
 static const struct architecture architectures[] = {
@@ -26,12 +28,14 @@ static const struct architecture architectures[] = {
       .keeps_shares = true,
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED },
     { .name = "qwen3", .rotary = { .halves = true }, .ranks = true },
-    { .name = "qwen3vl", .rotary = { .halves = true, .sections = true } },
+    { .name = "qwen3vl",
+      .rotary = { .halves = true, .image_places = true, .alternates = true },
+      .readers = GGUF_READ_BY_PLACES | GGUF_READ_BY_STACK },
     { .name = "qwen3moe", .rotary = { .halves = true }, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
     { .name = "qwen3vlmoe",
-      .rotary = { .halves = true, .sections = true },
+      .rotary = { .halves = true, .image_places = true, .alternates = true },
       .experts = true,
-      .readers = GGUF_READ_BY_QWEN_MOE },
+      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_PLACES | GGUF_READ_BY_STACK },
     { .name = "gemma", .rotary = { .halves = true }, .gelu = true, .scales_embeddings = true },
     { .name = "gemma2",
       .rotary = { .halves = true },
@@ -119,16 +123,17 @@ static const struct architecture architectures[] = {
       .recurrent = { .delta = true },
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
     { .name = "qwen35",
-      .rotary = { .halves = true, .sections = true },
+      .rotary = { .halves = true, .image_places = true, .alternates = true },
       .next_norm = true,
       .recurrent = { .delta = true, .tiles_keys = true },
-      .readers = GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
+      .readers = GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES | GGUF_READ_BY_PLACES },
     { .name = "qwen35moe",
-      .rotary = { .halves = true, .sections = true },
+      .rotary = { .halves = true, .image_places = true, .alternates = true },
       .experts = true,
       .next_norm = true,
       .recurrent = { .delta = true, .tiles_keys = true },
-      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
+      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES |
+                 GGUF_READ_BY_PLACES },
     { .name = "lfm2",
       .rotary = { .halves = true },
       .recurrent = { .gaps = true },
@@ -544,6 +549,9 @@ static void read_sizes(struct builder *b)
     b->turns = gguf_int(gguf, GGUF_TURNS) != 0;
     b->embeds = b->architecture->both_ways || gguf_int(gguf, GGUF_POOLING) != 0;
     b->temperature = b->architecture->llama4 ? 0.1 : gguf_float(gguf, GGUF_TEMPERATURE);
+    b->image_layers = gguf_int(gguf, GGUF_DEEPSTACK);
+    if (b->image_layers < 0 || b->image_layers > b->layers || b->image_layers > MOST_IMAGE_LAYERS)
+        gguf_fail_key(gguf, GGUF_DEEPSTACK, "has a value that is out of range for the key");
     gguf_read_experts(b);
     read_windows(b);
     if (b->architecture->recurrent.delta)
@@ -584,15 +592,14 @@ static const char *before_part(struct builder *b, const char *weight, const char
 static void embed(struct builder *b, struct gguf_tensor *embedding)
 {
     const bool is_scaled = b->scales.embedding != 1, of_tokens = b->architecture->scales_embeddings;
-    const char *place = b->architecture->rotary.sections ? "embeddings" : "inputs_embeds";
-    const char *rows = is_scaled && of_tokens ? "embeddings.raw" : place;
+    const char *rows = is_scaled && of_tokens ? "embeddings.raw" : "inputs_embeds";
 
     if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_rows(b->gguf, embedding, "input_ids", rows, b->out, b->gguf->diag);
     (void)snprintf(b->stream, sizeof b->stream, "%s", rows);
     if (!is_scaled)
         return;
-    (void)snprintf(b->stream, sizeof b->stream, "%s", of_tokens ? place : "embeddings.scaled");
+    (void)snprintf(b->stream, sizeof b->stream, "%s", of_tokens ? "inputs_embeds" : "embeddings.scaled");
     gguf_builder_scalar(b, "embedding_scale", b->scales.embedding);
     gguf_builder_node(b, "Mul", "%s embedding_scale -> %s", rows, b->stream);
 }
@@ -648,6 +655,26 @@ static void write_unit_head(struct builder *b)
     onnx_tensor(b->out, UNIT_HEAD, INLAY_FLOAT, &b->head_size, 1, ones, (size_t)b->head_size * sizeof *ones);
 }
 
+/* image_rows.0, image_rows.1 and so on, which option image_rows makes of the parts of the rows of images: it adds all
+ * but the first ones to deepstack.0 and so on, the outputs of the first layers. */
+static void write_image_parts(struct builder *b)
+{
+    const int64_t shape[] = { 1, (1 + b->image_layers) * b->width };
+    char outputs[TEXT] = "";
+    int64_t sizes[MOST_IMAGE_LAYERS + 1];
+
+    gguf_builder_list(b, "image_rows.shape", shape, 2);
+    gguf_builder_node(b, "ConstantOfShape", "image_rows.shape -> image_rows.none");
+    for (int64_t i = 0; i <= b->image_layers; i++) {
+        const size_t used = strlen(outputs);
+
+        sizes[i] = b->width;
+        (void)snprintf(outputs + used, sizeof outputs - used, "%simage_rows.%" PRId64, i > 0 ? " " : "", i);
+    }
+    gguf_builder_list(b, "image_rows.sizes", sizes, b->image_layers + 1);
+    gguf_builder_split(b, "image_rows.none", "image_rows.sizes", outputs);
+}
+
 static void write_graph(struct builder *b)
 {
     struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
@@ -672,6 +699,8 @@ static void write_graph(struct builder *b)
     if (b->image.whole) /* read if the model has option image_rows */
         gguf_builder_node(b, "Unsqueeze", "last_positions.wide axis_one -> image_rows_last");
     gguf_builder_rotary(b);
+    if (b->image_layers > 0)
+        write_image_parts(b);
     if (b->temperature != 0)
         write_temperature(b);
     if (has_chunks(b))
@@ -726,6 +755,10 @@ static void write_graph(struct builder *b)
         feed_forward(b, layer, prefix, before_part(b, name, norm));
         if (b->architecture->altup)
             gguf_end_altup_layer(b, layer, prefix);
+        if (layer < b->image_layers) {
+            (void)snprintf(name, sizeof name, "deepstack.%" PRId64, layer);
+            (void)gguf_builder_stream(b, name);
+        }
     }
     if (b->architecture->altup)
         gguf_end_altup(b);
@@ -764,9 +797,9 @@ static void write_image_properties(const struct builder *b)
 {
     if (b->image.whole)
         onnx_property(b->out, "image_rows", "whole", strlen("whole"));
-    if (b->image.begin != NULL)
+    if (b->image.begin != NULL && b->image.begin[0] != '\0')
         onnx_property(b->out, "image_begin", b->image.begin, strlen(b->image.begin));
-    if (b->image.end != NULL)
+    if (b->image.end != NULL && b->image.end[0] != '\0')
         onnx_property(b->out, "image_end", b->image.end, strlen(b->image.end));
 }
 

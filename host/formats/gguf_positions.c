@@ -115,17 +115,21 @@ void gguf_write_turning(struct gguf *gguf, const char *name, const struct gguf_t
                  name);
 }
 
-void gguf_write_sections(const int64_t sections[GGUF_SECTIONS], struct wire *out)
+void gguf_write_sections(const int64_t sections[GGUF_SECTIONS], int64_t pairs, bool alternates, struct wire *out)
 {
     static const int64_t none[GGUF_SECTIONS] = { 0 };
-    const int64_t pairs = sections[0] + sections[1] + sections[2];
-    float shares[GGUF_SECTIONS * MOST_PAIRS];
-    int64_t first = 0;
+    const int64_t sum = sections[0] + sections[1] + sections[2];
+    float shares[GGUF_SECTIONS * MOST_PAIRS] = { 0 };
 
     INLAY_CHECK(pairs <= MOST_PAIRS);
-    for (int64_t i = 0; i < GGUF_SECTIONS; first += sections[i++])
-        for (int64_t k = 0; k < pairs; k++)
-            shares[i * pairs + k] = (float)(k >= first && k < first + sections[i]);
+    for (int64_t i = 0; i < pairs; i++) {
+        const int64_t k = i % sum;
+        int64_t owner = k < sections[0] ? 0 : k < sections[0] + sections[1] ? 1 : 2;
+
+        if (alternates)
+            owner = k / GGUF_SECTIONS < sections[k % GGUF_SECTIONS] ? k % GGUF_SECTIONS : 0;
+        shares[owner * pairs + i] = 1;
+    }
     onnx_tensor(out, "image_shifts.none", INLAY_INT64, (int64_t[]){ 1, GGUF_SECTIONS }, 2, none, sizeof none);
     onnx_tensor(out, "shares", INLAY_FLOAT, (int64_t[]){ GGUF_SECTIONS, pairs }, 2, shares,
                 (size_t)(GGUF_SECTIONS * pairs) * sizeof *shares);

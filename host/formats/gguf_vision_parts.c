@@ -5,6 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
+void gguf_resample(const struct vision *v, const char *input, const char *sizes, const char *output)
+{
+    const onnx_attribute attributes[] = { { v->projector->kind == PROJECTOR_MEANS ? "mode=linear" : "mode=cubic", false,
+                                            0, 0 },
+                                          { "cubic_coeff_a", true, 0, -0.5F },
+                                          { "antialias", false, 1, 0 },
+                                          { "exclude_outside", false, 1, 0 } };
+    struct builder *b = v->b;
+    char inputs[TEXT], exact[TEXT];
+
+    (void)snprintf(inputs, sizeof inputs, "%s - - %s", input, sizes);
+    (void)snprintf(exact, sizeof exact, "%s.exact", output);
+    onnx_node(b->out, "Resize", inputs, exact, attributes, sizeof attributes / sizeof *attributes);
+    gguf_builder_program(b,
+                         "Add $.exact image.half > $.up;Floor $.up > $.rounded;"
+                         "Clip $.rounded image.darkest image.brightest > $;",
+                         output);
+}
+
 void gguf_write_patches(const struct vision *v, const char *weight, const char *input, const char *output)
 {
     struct builder *b = v->b;
@@ -38,31 +57,92 @@ static void activate(struct builder *b, const char *kind, const char *input, con
     }
 }
 
-void gguf_write_vision_network(const struct vision *v, const char *layer, const char *input, const char *output)
+void gguf_write_vision_norm(const struct vision *v, const char *norm, const char *input, const char *output)
+{
+    char weight[GGUF_NAME + 8];
+
+    (void)snprintf(weight, sizeof weight, "%s.weight", norm);
+    if (v->projector->rms)
+        gguf_builder_rms_norm(v->b, weight, v->b->width, input, output);
+    else
+        gguf_builder_layer_norm(v->b, norm, v->b->width, input, output);
+}
+
+/* output = the second product of the activated first one, times the product of a gate if the file has it. Older files
+ * have the names of the products exchanged. */
+static void write_network(const struct vision *v, const char *layer, const char *input, const char *output)
 {
     struct builder *b = v->b;
-    char first[GGUF_NAME], second[GGUF_NAME], act[GGUF_NAME], weight[GGUF_NAME + 8];
+    char gate[GGUF_NAME], first[GGUF_NAME], second[GGUF_NAME], act[GGUF_NAME], weight[GGUF_NAME + 8];
     const struct gguf_tensor *down;
+    bool gated;
 
+    (void)snprintf(gate, sizeof gate, "%sffn_gate", layer);
     (void)snprintf(first, sizeof first, "%sffn_up", layer);
     (void)snprintf(second, sizeof second, "%sffn_down", layer);
     (void)snprintf(act, sizeof act, "%sffn_act", layer);
-    (void)snprintf(weight, sizeof weight, "%sffn_gate.weight", layer);
-    if (gguf_is_grid(v) && gguf_builder_has(b, weight)) {
-        if (strcmp(v->activation, "silu") != 0)
-            gguf_fail_key(b->gguf, GGUF_SILU, "has gates with another activation than SiLU, by the key");
-        gguf_builder_gated_network(b, layer, "", b->hidden, input, output);
-        return;
-    }
+    (void)snprintf(weight, sizeof weight, "%s.weight", gate);
+    gated = gguf_builder_has(b, weight);
     (void)snprintf(weight, sizeof weight, "%s.weight", second);
     down = gguf_tensor(b->gguf, weight);
-    if (down != NULL && down->dims[0] == b->width && b->width != b->hidden) {
+    if (!gated && down != NULL && down->dims[0] == b->width && b->width != b->hidden) {
         (void)snprintf(first, sizeof first, "%sffn_down", layer);
         (void)snprintf(second, sizeof second, "%sffn_up", layer);
     }
     gguf_builder_linear(b, first, b->width, b->hidden, 0, b->hidden, input, first);
-    activate(b, v->activation, first, act);
-    gguf_builder_linear(b, second, b->hidden, b->width, 0, b->width, act, output);
+    if (gated) {
+        gguf_builder_linear(b, gate, b->width, b->hidden, 0, b->hidden, input, gate);
+        activate(b, v->activation, gate, act);
+        (void)snprintf(gate, sizeof gate, "%sffn_both", layer);
+        gguf_builder_node(b, "Mul", "%s %s -> %s", act, first, gate);
+    } else {
+        activate(b, v->activation, first, act);
+    }
+    gguf_builder_linear(b, second, b->hidden, b->width, 0, b->width, gated ? gate : act, output);
+}
+
+/* Queries, keys and values, from weights of their own or fused ones. */
+static void project(const struct vision *v, const char *layer, const char *sees, const char *input)
+{
+    struct builder *b = v->b;
+    char fused[GGUF_NAME], name[GGUF_NAME], still[GGUF_NAME + 8], row[16];
+    bool is_fused;
+
+    (void)snprintf(fused, sizeof fused, "%sattn_qkv.weight", layer);
+    is_fused = gguf_builder_has(b, fused);
+    (void)snprintf(fused, sizeof fused, "%sattn_qkv", layer);
+    (void)snprintf(row, sizeof row, "%s.row", sees != NULL ? sees : "");
+    for (int i = 0; i < 3; i++) {
+        const bool turns = sees != NULL && i < 2;
+
+        (void)snprintf(name, sizeof name, "%sattn_%c", layer, "qkv"[i]);
+        (void)snprintf(still, sizeof still, "%s%s", name, turns ? ".still" : "");
+        gguf_builder_linear(b, is_fused ? fused : name, b->width, is_fused ? 3 * b->width : b->width,
+                            is_fused ? i * b->width : 0, b->width, input, still);
+        if (turns)
+            gguf_builder_turn(b, row, "rotary", b->heads, v->projector->kind == PROJECTOR_LINES, still, name);
+    }
+}
+
+void gguf_write_vision_layer(const struct vision *v, int64_t layer, const char *sees, const char *input,
+                             const char *output)
+{
+    struct builder *b = v->b;
+    char prefix[32], name[GGUF_NAME], part[GGUF_NAME], sum[TEXT], mask[16];
+
+    (void)snprintf(prefix, sizeof prefix, "v.blk.%" PRId64 ".", layer);
+    (void)snprintf(mask, sizeof mask, "%s.mask", sees != NULL ? sees : "");
+    (void)snprintf(name, sizeof name, "%sln1", prefix);
+    gguf_write_vision_norm(v, name, input, name);
+    project(v, prefix, sees, name);
+    gguf_builder_attention(b, prefix, sees != NULL ? mask : NULL, input, "attn_out");
+    (void)snprintf(sum, sizeof sum, "%sattn_out.sum", prefix);
+    (void)snprintf(name, sizeof name, "%sln2", prefix);
+    gguf_write_vision_norm(v, name, sum, name);
+    (void)snprintf(part, sizeof part, "%sffn", prefix);
+    write_network(v, prefix, name, part);
+    (void)snprintf(name, sizeof name, "%sls2", prefix);
+    gguf_builder_add_scaled(b, name, sum, part, output);
 }
 
 void gguf_write_image_rows(struct builder *b, const char *input, int64_t width)
@@ -75,18 +155,32 @@ void gguf_write_image_rows(struct builder *b, const char *input, int64_t width)
     onnx_value(b->out, ONNX_OUTPUT, "image_rows", INLAY_FLOAT, dims);
 }
 
-void gguf_write_vision_products(struct builder *b, int64_t columns, const char *input)
+/* The rows of NAME.weight. 0: the file lacks it, which is a failure unless it is optional. */
+static int64_t rows_of(struct builder *b, const char *name, bool optional)
 {
-    const struct gguf_tensor *first = gguf_tensor(b->gguf, "mm.0.weight"),
-                             *second = gguf_tensor(b->gguf, "mm.2.weight");
-    const int64_t hidden = first != NULL && first->rank == 2 ? first->dims[1] : 0;
-    const int64_t width = second != NULL && second->rank == 2 ? second->dims[1] : hidden;
+    char weight[GGUF_NAME];
+    const struct gguf_tensor *tensor;
 
-    if (hidden < 1 || hidden > 1 << 24)
-        gguf_builder_refuse_tensor(b, "mm.0.weight");
-    gguf_builder_linear(b, "mm.0", columns, hidden, 0, hidden, input, "mm.0");
-    activate(b, "gelu", "mm.0", "mm.act");
-    if (second != NULL)
-        gguf_builder_linear(b, "mm.2", hidden, width, 0, width, "mm.act", "mm.2");
-    gguf_write_image_rows(b, second != NULL ? "mm.2" : "mm.act", width);
+    (void)snprintf(weight, sizeof weight, "%s.weight", name);
+    tensor = gguf_tensor(b->gguf, weight);
+    if (tensor == NULL ? !optional : tensor->rank != 2 || tensor->dims[1] > 1 << 24)
+        gguf_builder_refuse_tensor(b, weight);
+    return tensor != NULL ? tensor->dims[1] : 0;
+}
+
+int64_t gguf_write_vision_products(const struct vision *v, const char *first, const char *second, int64_t columns,
+                                   const char *input, const char *output)
+{
+    struct builder *b = v->b;
+    const int64_t hidden = rows_of(b, first, false),
+                  width = rows_of(b, second, v->projector->kind == PROJECTOR_PRODUCTS);
+    char act[GGUF_NAME];
+
+    (void)snprintf(act, sizeof act, "%s.act", first);
+    gguf_builder_linear(b, first, columns, hidden, 0, hidden, input, first);
+    activate(b, "gelu", first, width > 0 ? act : output);
+    if (width == 0)
+        return hidden;
+    gguf_builder_linear(b, second, hidden, width, 0, width, act, output);
+    return width;
 }

@@ -737,9 +737,15 @@ def prompts(count):
     return [[int(t) for t in rng.integers(3, count - 3, rng.integers(2, 20))] for _ in range(PROMPTS)]
 
 
+def no_states(session):
+    """States of a text that has no tokens so far."""
+    return {i.name: np.zeros([1] + [n if isinstance(n, int) and n > 0 else 0 for n in i.shape[1:]], np.float32)
+            for i in session.inputs if i.name.startswith("past")}
+
+
 def logits_of(session, prompt, **more):
     """The logits of a prompt."""
-    feeds = {i.name: np.zeros((1, i.shape[1], 0, i.shape[3]), np.float32) for i in session.inputs if "past" in i.name}
+    feeds = no_states(session)
     ids = np.array([prompt], np.int64)
     return session.run({"input_ids": ids, "attention_mask": np.ones_like(ids), **feeds, **more})["logits"]
 
@@ -780,8 +786,7 @@ def server_adapter():
 def greedy(session, prompt, count, rows=None, before=(), more=None):
     """The tokens that follow the prompt; rows: a list that gets the logits of each. before: what earlier runs read, tokens
     and further inputs. more: further inputs of the others."""
-    past = {i.name: np.zeros([1] + [n if isinstance(n, int) and n > 0 else 0 for n in i.shape[1:]], np.float32)
-            for i in session.inputs if i.name.startswith("past")}
+    past = no_states(session)
     made, total, parts = [], 0, [*before, (prompt, more or {})]
     while len(made) < count:
         ids, feeds = parts.pop(0)

@@ -115,7 +115,7 @@ class Keys(unittest.TestCase):
 
     def test_table(self):
         """Each key of an architecture has another value here."""
-        names = [row[0] for row in table() if row[2] not in ("ENCODERS", "VISION", "DENSE") and row[0] != ".pooling_type"]  # of embeddings, of images (test_vision.py)
+        names = [row[0] for row in table() if row[2] not in ("ENCODERS", "VISION", "DENSE", "STACK") and row[0] != ".pooling_type"]  # of embeddings, of images (test_vision.py)
         self.assertEqual([name for name in names if name[0] == "."], [key for key in names if key in VALUES])
         self.assertEqual(set(VALUES) - set(names), set())
         self.assertEqual(len(names), len(set(names)))
@@ -159,7 +159,7 @@ class Keys(unittest.TestCase):
         items = {"EACH": wholes, "LAYERS": wholes + (7,), "TEXTS": (8,), "NUMBERS": wholes + real}
         arch_of = {"ALL": "llama", "WINDOWS": "gemma3", "CAPS": "gemma3", "GEMMA2": "gemma2", "SCALES": "granite", "GRANITE": "granite",
                    "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert", "DELTA": "qwen35", "YARN": "mistral3", "VISION": "clip",
-                   "LATENT": "deepseek2", "DENSE": "gemma-embedding", "GAPS": "lfm2", "ROUTED": "lfm2moe", "STATES": "qwen35", "SHORT": "lfm2", "STEPS": "llama4", "PLACES": "qwen2vl", "MEANS": "bert", "LOGITS": "granite"}
+                   "LATENT": "deepseek2", "DENSE": "gemma-embedding", "GAPS": "lfm2", "ROUTED": "lfm2moe", "STATES": "qwen35", "SHORT": "lfm2", "STEPS": "llama4", "PLACES": "qwen2vl", "STACK": "qwen3vl", "MEANS": "bert", "LOGITS": "granite"}
         self.assertEqual({row[1] for row in table()}, set(one))
         for name, kind, readers, _ in table():
             arch = arch_of[readers]

@@ -13,13 +13,19 @@
  * for each new token. `image_turns.cos` and `image_turns.sin`, which are made of it, are read instead of `rotary.cos`
  * and `rotary.sin`.
  *
+ * If the model has a value `image_rows.none` [1, n * width], the input has that width and takes its place, and the
+ * values `image_rows.0` to `image_rows.n-1` [rows, width] are its parts. Those after the first one are added to the
+ * values `deepstack.0` and so on in the places of the rows.
+ *
  * By default both inputs have one row, of zeros. */
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "session/session.h"
+#include <stdio.h>
 #include <string.h>
 
-static const char NAME[] = "image_rows", SHIFTS[] = "image_shifts", NO_SHIFTS[] = "image_shifts.none";
+static const char NAME[] = "image_rows", SHIFTS[] = "image_shifts", NO_SHIFTS[] = "image_shifts.none",
+                  NO_ROWS[] = "image_rows.none";
 
 enum { EMBEDDING_RANK = 3, LAST_POSITION = 16 /* input of GroupQueryAttention */ };
 
@@ -97,11 +103,47 @@ static bool shift(struct graph *graph, uint32_t count)
     return true;
 }
 
+/* Adds the parts of rows after the first one. false: out of memory. */
+static bool add_parts(struct graph *graph, uint32_t count, uint32_t place, uint32_t is_row)
+{
+    for (int i = 1;; i++) {
+        char name[32];
+        uint32_t rows, stream, sum;
+
+        (void)snprintf(name, sizeof name, "%s.%d", NAME, i);
+        rows = graph_find_value(graph, name);
+        (void)snprintf(name, sizeof name, "deepstack.%d", i - 1);
+        stream = graph_find_value(graph, name);
+        if (rows == INLAY_NONE || stream == INLAY_NONE)
+            return true;
+        if (!session_insert_node(graph, NAME, "Gather", (uint32_t[]){ rows, place }, 2, &rows) ||
+            !session_insert_node(graph, NAME, "Add", (uint32_t[]){ stream, rows }, 2, &sum) ||
+            !session_insert_node(graph, NAME, "Where", (uint32_t[]){ is_row, sum, stream }, 3, &sum))
+            return false;
+        replace(graph, count, stream, sum);
+    }
+}
+
+/* The input, or the first part of it. INLAY_NONE: out of memory. */
+static uint32_t add_rows(struct graph *graph, int64_t width)
+{
+    const uint32_t constant = graph_find_value(graph, NO_ROWS), first = graph_find_value(graph, "image_rows.0");
+    uint32_t input;
+
+    if (constant == INLAY_NONE || first == INLAY_NONE)
+        return add_input(graph, NAME, INLAY_FLOAT, width);
+    input = add_input(graph, NAME, INLAY_FLOAT, graph->values[constant].info.dims[1].value);
+    if (input == INLAY_NONE)
+        return INLAY_NONE;
+    replace(graph, graph->node_count, constant, input);
+    return first;
+}
+
 /* false: out of memory. */
 static bool rewrite(struct graph *graph, uint32_t ids, uint32_t embeddings, int64_t width)
 {
     const uint32_t count = graph->node_count;
-    uint32_t rows = add_input(graph, NAME, INLAY_FLOAT, width), zero, minus_one, last, known, place, is_row, mixed;
+    uint32_t rows = add_rows(graph, width), zero, minus_one, last, known, place, is_row, mixed;
     const bool good = rows != INLAY_NONE && session_insert_number(graph, 0, &zero) &&
                       session_insert_number(graph, -1, &minus_one) && session_insert_number(graph, -1, &last) &&
                       session_insert_node(graph, NAME, "Max", (uint32_t[]){ ids, zero }, 2, &known) &&
@@ -111,7 +153,8 @@ static bool rewrite(struct graph *graph, uint32_t ids, uint32_t embeddings, int6
                       session_insert_node(graph, NAME, "Less", (uint32_t[]){ ids, zero }, 2, &is_row) &&
                       show_later(graph, count, is_row, minus_one) &&
                       session_insert_node(graph, NAME, "Unsqueeze", (uint32_t[]){ is_row, last }, 2, &is_row) &&
-                      session_insert_node(graph, NAME, "Where", (uint32_t[]){ is_row, rows, embeddings }, 3, &mixed);
+                      session_insert_node(graph, NAME, "Where", (uint32_t[]){ is_row, rows, embeddings }, 3, &mixed) &&
+                      add_parts(graph, count, place, is_row);
 
     if (good) {
         replace(graph, count, ids, known);
