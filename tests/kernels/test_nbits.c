@@ -3,6 +3,7 @@
  * weights, zero points, numbers of rows, and activations that cannot be quantized. */
 #include "cpu/weights/nbits.h"
 #include "cmocka_all.h"
+#include "oracle.h"
 #include "random.h"
 #include <math.h>
 #include <stdlib.h>
@@ -262,6 +263,25 @@ static void multiply(const struct level *level, const struct weights *weights, n
     multiply_by(level, NULL, weights, mode, blocks, a, rows, c);
 }
 
+/* Element j of a row of activations by the weights; the sizes of its terms, and of those of the largest activations. */
+ORACLE static double product_at(const struct weights *weights, const float *row, const float *tops, int64_t parts,
+                                int64_t j, double *out_size, double *out_lost)
+{
+    const nbits_shape *shape = &weights->shape;
+    double want = 0, size = 0, lost = 0;
+
+    for (int64_t k = 0; k < shape->k; k++) {
+        const double weight = weights->weights[k * shape->n + j];
+
+        want += (double)row[k] * weight;
+        size += fabs((double)row[k] * weight);
+        lost += (double)tops[k / shape->block * parts + k % shape->block / shape->part] * fabs(weight);
+    }
+    *out_size = size;
+    *out_lost = lost;
+    return want;
+}
+
 /* The error of exact sums is that of float sums; the error of integers is half a quantization step of the largest
  * activation of each part. */
 static void check(const struct level *level, const struct weights *weights, nbits_mode mode, bool blocks, int64_t rows)
@@ -287,15 +307,8 @@ static void check(const struct level *level, const struct weights *weights, nbit
             *top = fmaxf(*top, fabsf(a[r * shape->k + k]));
         }
         for (int64_t j = 0; j < shape->n; j++) {
-            double want = 0, size = 0, lost = 0;
-
-            for (int64_t k = 0; k < shape->k; k++) {
-                const double weight = weights->weights[k * shape->n + j];
-
-                want += (double)a[r * shape->k + k] * weight;
-                size += fabs((double)a[r * shape->k + k] * weight);
-                lost += (double)tops[k / shape->block * parts + k % shape->block / shape->part] * fabs(weight);
-            }
+            double size, lost;
+            const double want = product_at(weights, a + r * shape->k, tops, parts, j, &size, &lost);
             const double steps = mode == NBITS_FINE ? 0.5001 / 32639 : mode == NBITS_BYTE ? 0.5001 / 127 : 0;
             const double got = c[r * (shape->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
 
