@@ -485,7 +485,7 @@ static depthwise_block row_of(const struct pair_case *how, const depthwise_block
     return row;
 }
 
-static double sum_of_row(const struct pair_case *how, const depthwise_block *row, int64_t pixel, int64_t c)
+ORACLE static double sum_of_row(const struct pair_case *how, const depthwise_block *row, int64_t pixel, int64_t c)
 {
     double sum = (double)row->bias[c] + (double)row->add[pixel * row->add_step + c];
 
