@@ -12,9 +12,8 @@ does() {
     local filter=$1
     shift
     checks=$((checks + 1))
-    if ! "$inlay" bundle "$@" "${common[@]}" --json >out 2>err </dev/null || ! jq -e "$filter" out >/dev/null 2>&1; then
-        complain "inlay bundle $*: jq '$filter' of"
-    fi
+    "$inlay" bundle "$@" "${common[@]}" --json >out 2>err </dev/null || complain "inlay bundle $*: failed"
+    meets out "$filter" "inlay bundle $*"
 }
 
 # fails CODE TEXT ARGUMENT...   one line on stderr contains TEXT, and no file remains.

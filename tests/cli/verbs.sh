@@ -3,6 +3,8 @@
 #   verbs.sh INLAY DATA FAKE     the executable; the folder of ONNX's test data (node/test_add/... below it); the folder
 #                                of the plugin with the fake device
 set -u
+# shellcheck source=tests/support/meets.bash
+. "$(dirname "$0")/../support/meets.bash"
 inlay=$1
 node=$2/node
 fake=$3
@@ -46,9 +48,7 @@ json() {
     local code=$1 filter=$2
     shift 2
     expect "$code" '' "$@"
-    if ! jq -e "$filter" "$work/out" >/dev/null 2>&1; then
-        complain "inlay $*" "jq '$filter' is not true" "$(head -c 600 "$work/out")"
-    fi
+    meets "$work/out" "$filter" "inlay $*"
 }
 
 # check TEXT COMMAND...   the command must succeed.
@@ -511,5 +511,6 @@ expect 3 "no .npy, .pb or .npz file with that name" run "$add" --expect "$work/e
 expect 0 'ai.onnx.Relu 1, 6, 13, 14' providers --operators
 json 0 '.operators | map(select(.operator == "FusedConv")) | length == 1' providers --operators --json
 
+unmet
 echo "$checks checks, $wrong wrong"
 [ $wrong -eq 0 ]

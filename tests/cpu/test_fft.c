@@ -1,6 +1,7 @@
 /* Convolutions by FFT, compared with sums in double: each result is as near as its own terms justify, also where pixels
  * differ in magnitude or are NaN or infinity, and is the same on any number of threads and in any batch. */
 #include "compare.h"
+#include "oracle.h"
 #include "random.h"
 #include "text_buffer.h"
 #include <float.h>
@@ -71,7 +72,7 @@ static void write_script(const struct shape *s, int images)
 }
 
 /* sums and terms of output n, without the Relu. */
-static void sum_one(const struct shape *s, int n)
+ORACLE static void sum_one(const struct shape *s, int n)
 {
     const int height = out_size(s, 0), width = out_size(s, 1), column = n % width, row = n / width % height,
               output = n / width / height % (s->group * s->out), image = n / width / height / (s->group * s->out);
@@ -79,20 +80,20 @@ static void sum_one(const struct shape *s, int n)
     sums[n] = s->biased ? (double)bias[output] : 0;
     terms[n] = fabs(sums[n]);
     for (int c = 0; c < s->in; c++)
-        for (int i = 0; i < s->kernel[0]; i++)
-            for (int j = 0; j < s->kernel[1]; j++) {
-                const int h = row + i - s->begin[0], q = column + j - s->begin[1];
-                double term;
+        for (int i = 0; i < s->kernel[0]; i++) {
+            const int h = row + i - s->begin[0], left = column - s->begin[1];
+            const int first =
+                ((image * s->group * s->in + output / s->out * s->in + c) * s->height + h) * s->width + left;
+            const float *taps = weights + ((output * s->in + c) * s->kernel[0] + i) * s->kernel[1];
 
-                if (h < 0 || h >= s->height || q < 0 || q >= s->width)
-                    continue;
-                term =
-                    (double)
-                        x[((image * s->group * s->in + output / s->out * s->in + c) * s->height + h) * s->width + q] *
-                    (double)weights[((output * s->in + c) * s->kernel[0] + i) * s->kernel[1] + j];
+            for (int j = left < 0 ? -left : 0; h >= 0 && h < s->height && j < s->kernel[1] && left + j < s->width;
+                 j++) {
+                const double term = (double)x[first + j] * (double)taps[j];
+
                 sums[n] += term;
                 terms[n] += fabs(term);
             }
+        }
 }
 
 static struct rig open_with(const char *kernel, const char *threads, const char *precision)

@@ -3,6 +3,7 @@
  * reference equal integer sums that the test computes, since the reference shares passes with cpu. Scales are powers of
  * two. */
 #include "region_models.h"
+#include "oracle.h"
 #include <math.h>
 
 enum { U8 = INLAY_UINT8, S8 = INLAY_INT8, I32 = INLAY_INT32, F32 = INLAY_FLOAT };
@@ -192,7 +193,8 @@ static void write_row(const struct row *row, struct wire *wire)
 
 /* The sum for one filter and the window whose first element is at `at`, minus the padding; *out_size: of the absolute
  * values of its products. */
-static int64_t sum_of(const struct row *row, int64_t image, int64_t filter, const int64_t at[3], int64_t *out_size)
+ORACLE static int64_t sum_of(const struct row *row, int64_t image, int64_t filter, const int64_t at[3],
+                             int64_t *out_size)
 {
     const struct shape *shape = row->shape;
     const int64_t depth = shape->in / shape->group, each = each_of(row), taps = each / depth,
@@ -222,7 +224,7 @@ static int64_t sum_of(const struct row *row, int64_t image, int64_t filter, cons
     return sum;
 }
 
-static double quantized(const struct row *row, double value)
+ORACLE static double quantized(const struct row *row, double value)
 {
     const double low = lowest(row->y_type);
 

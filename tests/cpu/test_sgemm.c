@@ -5,6 +5,7 @@
 #include "cpu/convolution/tiles.h"
 #include "cmocka_all.h"
 #include "noise.h"
+#include "oracle.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ struct product {
 };
 
 /* Packs w into the panels b; the padding after the last column is NaN, to detect reads of it. */
-static void setup(struct product *product)
+ORACLE static void setup(struct product *product)
 {
     int64_t panels = (product->n + 63) / 64;
 
@@ -83,6 +84,14 @@ static double expected(const sgemm_post *post, double x, double o)
 }
 
 /* Runs the units from the last to the first, and compares. mode: 0 = plain, 1 = with a bias, 2 = added to C. */
+/* Adds row i of the product to sums [n]. */
+ORACLE static void add_row(const struct product *product, int64_t i, double *sums)
+{
+    for (int64_t k = 0; k < product->k; k++)
+        for (int64_t j = 0; j < product->n; j++)
+            sums[j] += (double)product->a[i * product->a_row + k] * product->weights[k * product->n + j];
+}
+
 static void check(const sgemm_kernel *kernel, struct product *product, int mode, const sgemm_post *post, int kind)
 {
     sgemm_job job = { .kernel = kernel,
@@ -102,6 +111,7 @@ static void check(const sgemm_kernel *kernel, struct product *product, int mode,
                       .post_count = post != NULL };
     size_t bytes = (size_t)(product->m * product->c_row) * sizeof(float);
     sgemm_post own = post != NULL ? *post : (sgemm_post){ 0 };
+    double *sums;
 
     if (own.fn >= SGEMM_ADD) {
         own.other = product->other;
@@ -110,23 +120,23 @@ static void check(const sgemm_kernel *kernel, struct product *product, int mode,
     }
     job.posts = &own;
     job.c = malloc(bytes);
-    assert_non_null(job.c);
+    sums = malloc((size_t)product->n * sizeof *sums);
+    assert_true(job.c != NULL && sums != NULL);
     memcpy(job.c, product->c, bytes);
     for (int64_t u = sgemm_units(&job); u > 0; u -= 3)
         sgemm_run(&job, u > 3 ? u - 3 : 0, u);
     for (int64_t i = 0; i < product->m; i++) {
+        for (int64_t j = 0; j < product->n; j++)
+            sums[j] = mode == 1 ? product->bias[j] : mode == 2 ? product->c[i * product->c_row + j] : 0;
+        add_row(product, i, sums);
         for (int64_t j = 0; j < product->c_row; j++) {
             float got = job.c[i * product->c_row + j];
-            double sum = mode == 1 && j < product->n ? product->bias[j]
-                         : mode == 2                 ? product->c[i * product->c_row + j]
-                                                     : 0;
+            double sum = j < product->n ? sums[j] : 0;
 
             if (j >= product->n) { /* not an element of the result */
                 assert_true(got == product->c[i * product->c_row + j]);
                 continue;
             }
-            for (int64_t k = 0; k < product->k; k++)
-                sum += (double)product->a[i * product->a_row + k] * product->weights[k * product->n + j];
             if (post != NULL)
                 sum = expected(post, sum, own.fn >= SGEMM_ADD ? own.other[i * own.row + j * own.col] : 0);
             if (!(fabs(got - sum) <= 8e-7 * (sqrt((double)product->k) + fabs(sum) + 1)))
@@ -136,6 +146,7 @@ static void check(const sgemm_kernel *kernel, struct product *product, int mode,
         }
     }
     free(job.c);
+    free(sums);
 }
 
 static void sizes(void **state)

@@ -2,6 +2,7 @@
  * bytes, so that intermediate saturation would be detected. */
 #include "cpu/quantized/byte_set.h"
 #include "cmocka_all.h"
+#include "oracle.h"
 #include "random.h"
 #include <math.h>
 #include <string.h>
@@ -11,14 +12,14 @@ enum { PIXELS = 16, WIDTH = 64, DEPTH = 264, ROOM = 64, ROWS = 32, TAPS = 3 };
 static uint64_t seed = 1;
 
 /* A third of the bytes are 255, a third 0. */
-static uint8_t byte(void)
+ORACLE static uint8_t byte(void)
 {
     const uint32_t kind = random_below(&seed, 3);
 
     return kind == 0 ? 255 : kind == 1 ? 0 : (uint8_t)random_below(&seed, 256);
 }
 
-static int8_t weight(void)
+ORACLE static int8_t weight(void)
 {
     const uint32_t kind = random_below(&seed, 3);
 
@@ -84,8 +85,8 @@ static int8_t neighbour(int before)
 }
 
 /* tiles: used instead of set->multiply; NULL: not. */
-static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, int rows, int64_t columns,
-                       bool is_signed, byte_kind kind)
+ORACLE static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, int rows, int64_t columns,
+                              bool is_signed, byte_kind kind)
 {
     static uint8_t x[ROWS * DEPTH], y[ROWS * WIDTH];
     static int16_t wide[ROWS * DEPTH + 16];
@@ -95,7 +96,7 @@ static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, 
     const int64_t tap_count = 1 + (int64_t)random_below(&seed, TAPS), room = (int64_t)lines * set->lanes;
     const int64_t steps = 1 + (int64_t)random_below(&seed, (uint64_t)(DEPTH / 4 / tap_count)),
                   depth = tap_count * steps * 4;
-    int64_t taps[TAPS];
+    static int64_t taps[TAPS];
     byte_product product = { .input = x,
                              .x_pixel = depth,
                              .taps = taps,
@@ -163,8 +164,8 @@ static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, 
     }
 }
 
-static void check_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels,
-                         byte_block kind, byte_kind makes)
+ORACLE static void check_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels,
+                                byte_block kind, byte_kind makes)
 {
     enum { MOST = 128, CHANNELS = 2 * ROOM };
     static uint8_t x[8][MOST][CHANNELS], y[2 * BYTE_PIXELS][CHANNELS];

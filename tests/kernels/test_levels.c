@@ -11,6 +11,7 @@
 #include "cpu/convolution/tile_set.h"
 #include "cmocka_all.h"
 #include "guard.h"
+#include "oracle.h"
 #include "random.h"
 #include <fenv.h>
 #include <math.h>
@@ -51,7 +52,7 @@ static const struct level levels[] = {
         if (cpu_has(level->needs))
 
 static uint64_t noise_state = 1;
-static float *filled(int64_t count)
+ORACLE static float *filled(int64_t count)
 {
     float *input = malloc((size_t)count * sizeof *input);
 
@@ -484,7 +485,7 @@ static depthwise_block row_of(const struct pair_case *how, const depthwise_block
     return row;
 }
 
-static double sum_of_row(const struct pair_case *how, const depthwise_block *row, int64_t pixel, int64_t c)
+ORACLE static double sum_of_row(const struct pair_case *how, const depthwise_block *row, int64_t pixel, int64_t c)
 {
     double sum = (double)row->bias[c] + (double)row->add[pixel * row->add_step + c];
 
@@ -563,8 +564,8 @@ static void check_pair(const struct level *level, const struct pair_case *how)
         guard_free(&alone);
 }
 
-static float element(int64_t p, int64_t stride, int64_t r, int64_t dilation, const float *input, int64_t x_row,
-                     int64_t at)
+ORACLE static float element(int64_t p, int64_t stride, int64_t r, int64_t dilation, const float *input, int64_t x_row,
+                            int64_t at)
 {
     return input[(p * stride + r * dilation) * x_row + at];
 }
@@ -623,7 +624,7 @@ static void check_plane(const struct level *level, int64_t side, int64_t stride,
 
 /* Kernels of many taps, in chains that end inside a row of taps or not, compared with sums in double. The sums of a row
  * have the same bits alone as with its neighbours. */
-static void check_long_plane(const struct level *level, uint64_t *dice)
+ORACLE static void check_long_plane(const struct level *level, uint64_t *dice)
 {
     const int64_t height = random_between(dice, 1, 11), width = random_between(dice, 1, 70),
                   stride = random_between(dice, 1, 5) == 1 ? 2 : 1, dilation = random_between(dice, 1, 5) == 1 ? 3 : 1,

@@ -3,6 +3,7 @@
  * weights, zero points, numbers of rows, and activations that cannot be quantized. */
 #include "cpu/weights/nbits.h"
 #include "cmocka_all.h"
+#include "oracle.h"
 #include "random.h"
 #include <math.h>
 #include <stdlib.h>
@@ -262,17 +263,37 @@ static void multiply(const struct level *level, const struct weights *weights, n
     multiply_by(level, NULL, weights, mode, blocks, a, rows, c);
 }
 
+/* A row of activations by the weights; the sizes of the terms, and of those of the largest activation of each part. */
+struct sums {
+    double want, size, lost;
+};
+
+/* tops: [k], the largest activation of the part; sums: [n] */
+ORACLE static void sum_row(const struct weights *weights, const float *row, const float *tops, struct sums *sums)
+{
+    const nbits_shape *shape = &weights->shape;
+
+    memset(sums, 0, (size_t)shape->n * sizeof *sums);
+    for (int64_t k = 0; k < shape->k; k++)
+        for (int64_t j = 0; j < shape->n; j++) {
+            const double weight = weights->weights[k * shape->n + j];
+
+            sums[j].want += (double)row[k] * weight;
+            sums[j].size += fabs((double)row[k] * weight);
+            sums[j].lost += (double)tops[k] * fabs(weight);
+        }
+}
+
 /* The error of exact sums is that of float sums; the error of integers is half a quantization step of the largest
  * activation of each part. */
 static void check(const struct level *level, const struct weights *weights, nbits_mode mode, bool blocks, int64_t rows)
 {
     const nbits_shape *shape = &weights->shape;
-    const int64_t parts = (shape->block + shape->part - 1) / shape->part;
     float *a = malloc((size_t)(rows * shape->k) * sizeof *a),
-          *c = malloc((size_t)(rows * (shape->n + GUARD)) * sizeof *c),
-          *tops = malloc((size_t)(shape->blocks * parts) * sizeof *tops); /* of each part of a row */
+          *c = malloc((size_t)(rows * (shape->n + GUARD)) * sizeof *c), *tops = malloc((size_t)shape->k * sizeof *tops);
+    struct sums *sums = malloc((size_t)shape->n * sizeof *sums);
 
-    assert_true(a && c && tops);
+    assert_true(a && c && tops && sums);
     for (int64_t i = 0; i < rows * shape->k; i++)
         a[i] = random_signed(&noise_state);
     a[shape->k / 2] = 100; /* increases the error of its part only */
@@ -280,34 +301,32 @@ static void check(const struct level *level, const struct weights *weights, nbit
         c[i] = 123;
     multiply(level, weights, mode, blocks, a, rows, c);
     for (int64_t r = 0; r < rows; r++) {
-        memset(tops, 0, (size_t)(shape->blocks * parts) * sizeof *tops);
-        for (int64_t k = 0; k < shape->k; k++) {
-            float *top = &tops[k / shape->block * parts + k % shape->block / shape->part];
+        for (int64_t begin = 0, end; begin < shape->k; begin = end) { /* a part, which ends with its block */
+            float top = 0;
 
-            *top = fmaxf(*top, fabsf(a[r * shape->k + k]));
+            end = begin + shape->part - begin % shape->block % shape->part;
+            end = end < begin - begin % shape->block + shape->block ? end : begin - begin % shape->block + shape->block;
+            end = end < shape->k ? end : shape->k;
+            for (int64_t k = begin; k < end; k++)
+                top = fmaxf(top, fabsf(a[r * shape->k + k]));
+            for (int64_t k = begin; k < end; k++)
+                tops[k] = top;
         }
+        sum_row(weights, a + r * shape->k, tops, sums);
         for (int64_t j = 0; j < shape->n; j++) {
-            double want = 0, size = 0, lost = 0;
-
-            for (int64_t k = 0; k < shape->k; k++) {
-                const double weight = weights->weights[k * shape->n + j];
-
-                want += (double)a[r * shape->k + k] * weight;
-                size += fabs((double)a[r * shape->k + k] * weight);
-                lost += (double)tops[k / shape->block * parts + k % shape->block / shape->part] * fabs(weight);
-            }
             const double steps = mode == NBITS_FINE ? 0.5001 / 32639 : mode == NBITS_BYTE ? 0.5001 / 127 : 0;
-            const double got = c[r * (shape->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
+            const double got = c[r * (shape->n + GUARD) + j], bound = 2e-6 * sums[j].size + 1e-6 + sums[j].lost * steps;
 
-            if (!(fabs(got - want) <= bound))
+            if (!(fabs(got - sums[j].want) <= bound))
                 fail_msg(
                     "%s, %u bits, k %lld n %lld block %lld, mode %d, row %lld of %lld, column %lld: %.9g, not %.9g",
                     level->kernel->isa, shape->bits, (long long)shape->k, (long long)shape->n, (long long)shape->block,
-                    (int)mode, (long long)r, (long long)rows, (long long)j, got, want);
+                    (int)mode, (long long)r, (long long)rows, (long long)j, got, sums[j].want);
         }
         for (int64_t j = shape->n; j < shape->n + GUARD; j++)
             assert_true(c[r * (shape->n + GUARD) + j] == 123);
     }
+    free(sums);
     free(a);
     free(c);
     free(tops);

@@ -17,9 +17,8 @@ does() {
     checks=$((checks + 1))
     "$inlay" "$@" --json >out 2>err </dev/null
     got=$?
-    if [ $got -ne "$code" ] || ! jq -e "$filter" out >/dev/null 2>&1; then
-        complain "inlay $*: exit code $got; jq '$filter' of"
-    fi
+    [ $got -eq "$code" ] || complain "inlay $*: exit code $got"
+    meets out "$filter" "inlay $*"
 }
 
 # says CODE PATTERN VERB ARGUMENT...   checks the exit code, and a line of stdout.

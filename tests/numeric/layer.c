@@ -1,4 +1,5 @@
 #include "layer.h"
+#include "oracle.h"
 #include <float.h>
 #include <math.h>
 
@@ -36,7 +37,7 @@ struct sum {
     int64_t count;
 };
 
-static void add_term(struct sum *sum, float a, float b)
+ORACLE static void add_term(struct sum *sum, float a, float b)
 {
     const double term = (double)a * (double)b;
 
@@ -49,7 +50,7 @@ static void add_term(struct sum *sum, float a, float b)
     }
 }
 
-static void finish(nm_case *test_case, int64_t at, int64_t channel, struct sum *sum)
+ORACLE static void finish(nm_case *test_case, int64_t at, int64_t channel, struct sum *sum)
 {
     float plain = sum->plain + sum->chain;
     double error;
@@ -75,7 +76,7 @@ static void finish(nm_case *test_case, int64_t at, int64_t channel, struct sum *
         test_case->plain = fmax(test_case->plain, error / sum->size);
 }
 
-static void sum_gemm(nm_case *test_case)
+ORACLE static void sum_gemm(nm_case *test_case)
 {
     const nm_layer *layer = test_case->layer;
 
@@ -91,24 +92,28 @@ static void sum_gemm(nm_case *test_case)
         }
 }
 
-static void sum_window(const nm_case *test_case, int64_t image, int64_t o, int64_t row, int64_t column, struct sum *sum)
+ORACLE static void sum_window(const nm_case *test_case, int64_t image, int64_t o, int64_t row, int64_t column,
+                              struct sum *sum)
 {
     const nm_layer *layer = test_case->layer;
     const int64_t in = layer->in / layer->group, first = o / (layer->out / layer->group) * in;
 
     for (int64_t i = 0; i < in; i++)
-        for (int64_t t = 0; t < layer->kernel * layer->kernel; t++) {
-            const int64_t y = row * layer->stride + t / layer->kernel * layer->dilation - layer->pad;
-            const int64_t x = column * layer->stride + t % layer->kernel * layer->dilation - layer->pad;
+        for (int64_t h = 0; h < layer->kernel; h++) {
+            const int64_t y = row * layer->stride + h * layer->dilation - layer->pad;
+            const int64_t line = ((image * layer->in + first + i) * layer->height + y) * layer->width;
+            const float *weights = test_case->weights + ((o * in + i) * layer->kernel + h) * layer->kernel;
 
-            if (y >= 0 && y < layer->height && x >= 0 && x < layer->width)
-                add_term(sum,
-                         test_case->input[((image * layer->in + first + i) * layer->height + y) * layer->width + x],
-                         test_case->weights[(o * in + i) * layer->kernel * layer->kernel + t]);
+            for (int64_t w = 0; w < layer->kernel && y >= 0 && y < layer->height; w++) {
+                const int64_t x = column * layer->stride + w * layer->dilation - layer->pad;
+
+                if (x >= 0 && x < layer->width)
+                    add_term(sum, test_case->input[line + x], weights[w]);
+            }
         }
 }
 
-static void sum_windows(nm_case *test_case)
+ORACLE static void sum_windows(nm_case *test_case)
 {
     const int64_t pixels = test_case->y_height * test_case->y_width;
 

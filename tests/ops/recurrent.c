@@ -4,6 +4,7 @@
  * page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
+#include "oracle.h"
 #include "random.h"
 #include "operators/panels.h"
 #include "operators/operators.h"
@@ -17,12 +18,12 @@
 
 static uint64_t seed = 99;
 
-static double element(bool wide, const void *data, int64_t i)
+ORACLE static double element(bool wide, const void *data, int64_t i)
 {
     return wide ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-static void fill(bool wide, void *data, int64_t count)
+ORACLE static void fill(bool wide, void *data, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         double v = (double)random_between(&seed, -999, 999) / 1000;
@@ -46,6 +47,15 @@ static void expect_packed_anywhere(const struct panels *panels, const panels_sou
     assert_memory_equal(again.data, packed, (size_t)panels->bytes);
     guard_free(&odd);
     guard_free(&again);
+}
+
+/* `sum`, plus row x by column `line` of the unpacked matrix. */
+ORACLE static double product_at(bool wide, const void *x, const panels_source *from, int64_t depth, int64_t line,
+                                double sum)
+{
+    for (int64_t k = 0; k < depth; k++)
+        sum += element(wide, x, k) * element(wide, from->data, line * from->line_stride + k * from->k_stride);
+    return sum;
 }
 
 /* Multiplies rows by packed panels of a random matrix, and compares the result with a plain sum. */
@@ -98,9 +108,7 @@ static void check_product(panels_fn fn, bool wide)
             const int64_t gate = j / panels.columns, column = j % panels.columns;
             const int64_t at = (column / lanes * panels.gates + gate) * lanes + column % lanes;
             double want = starts ? element(wide, start.data, at) : 0, got = element(wide, y[r].data, at);
-            for (int64_t k = 0; k < panels.depth; k++)
-                want += element(wide, x[r].data, k) *
-                        element(wide, guard.data, along ? j * panels.depth + k : k * panels.columns + column);
+            want = product_at(wide, x[r].data, &from, panels.depth, along ? j : column, want);
             if (!(fabs(got - want) <= (wide ? 1e-12 : 1e-4)))
                 fail_msg("depth %d, %d x %u columns, row %d of %d, column %d: %g, not %g", (int)panels.depth,
                          (int)panels.columns, panels.gates, (int)r, (int)rows, (int)j, got, want);

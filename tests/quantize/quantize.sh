@@ -15,9 +15,8 @@ does() {
     checks=$((checks + 1))
     "$inlay" "$@" "${common[@]}" --json >out 2>err </dev/null
     got=$?
-    if [ $got -ne "$code" ] || ! jq -e "$filter" out >/dev/null 2>&1; then
-        complain "inlay $*: exit code $got; jq '$filter' of"
-    fi
+    [ $got -eq "$code" ] || complain "inlay $*: exit code $got"
+    meets out "$filter" "inlay $*"
 }
 
 # fails CODE TEXT VERB ARGUMENT...   one line on stderr contains TEXT; neither out.onnx nor a temporary file remains.

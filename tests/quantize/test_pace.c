@@ -28,6 +28,10 @@ static void few_rounds_for_clear_cases(void **state)
     pace = paced(slower, 3);
     assert_true(pace_is_settled(&pace, 0.97) && !pace_holds(&pace, 0.97));
     assert_true(pace_holds(&pace, 1.01) && pace_holds(&pace, INFINITY));
+    pace = paced(slower, 0);
+    assert_false(pace_is_settled(&pace, INFINITY));
+    pace = paced(slower, 1); /* any time is accepted */
+    assert_true(pace_is_settled(&pace, INFINITY) && !pace_is_settled(&pace, 0.97));
     pace = paced(unclear, 4);
     assert_false(pace_is_settled(&pace, 0.97));
     pace = paced(unclear, 5);
@@ -167,7 +171,7 @@ static void the_faster_model_is_returned(void **state)
     assert_true(returns_model(&fixture, dynamic, same, 3));
     assert_false(returns_model(&fixture, small, same, 3));
     assert_true(returns_model(&fixture, small, slow, 3));
-    assert_false(returns_model(&fixture, must, slow, 3));
+    assert_false(returns_model(&fixture, must, slow, 1));
     end(&fixture);
 }
 

@@ -2,6 +2,8 @@
 #   . verbs.bash INLAY MAKE_MODELS     the executable; the program that writes the models into a folder
 # The working directory becomes that folder, which is also $TMPDIR and is removed at the end.
 # shellcheck disable=SC2034 # used by the scripts that source this file
+# shellcheck source=tests/support/meets.bash
+. "$(dirname "${BASH_SOURCE[0]}")/meets.bash"
 inlay=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -19,6 +21,7 @@ complain() {
 
 # finish   the last line of a script: prints the result; its exit code is that of the test.
 finish() {
+    unmet
     echo "$checks checks, $wrong wrong"
     [ $wrong -eq 0 ]
 }

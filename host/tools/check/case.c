@@ -120,6 +120,22 @@ static void random_words(inlay_str *words, int64_t count, uint64_t *state, struc
     }
 }
 
+/* Writes integers in [low, high], whose type has `bits` bits. */
+static void random_integers(uint32_t bits, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state)
+{
+    const uint64_t range = (uint64_t)(high - low + 1);
+
+    INLAY_CHECK(low <= high);
+    for (int64_t i = 0; i < count && bits == 8; i++)
+        ((uint8_t *)data)[i] = (uint8_t)(low + (int64_t)(random_bits(state) % range));
+    for (int64_t i = 0; i < count && bits == 16; i++)
+        ((uint16_t *)data)[i] = (uint16_t)(low + (int64_t)(random_bits(state) % range));
+    for (int64_t i = 0; i < count && bits == 32; i++)
+        ((uint32_t *)data)[i] = (uint32_t)(low + (int64_t)(random_bits(state) % range));
+    for (int64_t i = 0; i < count && bits == 64; i++)
+        ((uint64_t *)data)[i] = (uint64_t)(low + (int64_t)(random_bits(state) % range));
+}
+
 /* Writes random elements: floats in [-2, 2), integers in [low, high], bools, words, or bit patterns of the 8-bit floats
  * and packed types. */
 static void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high,
@@ -132,6 +148,9 @@ static void case_random_elements(inlay_dtype dtype, void *data, int64_t count, i
     } else if (dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128) {
         for (int64_t i = 0; i < 2 * count; i++)
             put_float(dtype == INLAY_COMPLEX64 ? INLAY_FLOAT : INLAY_DOUBLE, data, i, (double)random_float(state));
+    } else if (dtype == INLAY_FLOAT) {
+        for (int64_t i = 0; i < count; i++)
+            ((float *)data)[i] = random_float(state);
     } else if (is_plain_float(dtype)) {
         for (int64_t i = 0; i < count; i++)
             put_float(dtype, data, i, (double)random_float(state));
@@ -139,9 +158,7 @@ static void case_random_elements(inlay_dtype dtype, void *data, int64_t count, i
         for (int64_t i = 0; i < count; i++)
             ((uint8_t *)data)[i] = random_bits(state) >> 40 & 1;
     } else if (is_integer(dtype)) {
-        INLAY_CHECK(low <= high);
-        for (int64_t i = 0; i < count; i++)
-            put_integer(dtype, data, i, low + (int64_t)(random_bits(state) % (uint64_t)(high - low + 1)));
+        random_integers(inlay_dtype_bits(dtype), data, count, low, high, state);
     } else { /* 8-bit floats and packed types: every bit pattern is a value */
         for (uint64_t i = 0; i < ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8; i++)
             ((uint8_t *)data)[i] = (uint8_t)(random_bits(state) >> 32) & 0x77;

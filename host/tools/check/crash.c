@@ -19,6 +19,7 @@ struct range {
 static check_progress *progress;
 /* The handler reads the ranges without the lock, because the thread that crashed may hold it. */
 static struct range ranges[RANGES];
+static uint32_t range_end; /* atomic: no entry from here on was ever used */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char handler_stack[STACK_BYTES], hold_stack[STACK_BYTES];
 
@@ -59,7 +60,7 @@ static void describe(int signal, uintptr_t address)
         add_text(text, room, "a division by zero, or an integer out of range");
         return;
     }
-    for (uint32_t i = 0; i < RANGES; i++) {
+    for (uint32_t i = 0; i < __atomic_load_n(&range_end, __ATOMIC_ACQUIRE); i++) {
         if (ranges[i].description == NULL || address < ranges[i].from || address >= ranges[i].to)
             continue;
         add_text(text, room, "it touched memory ");
@@ -144,17 +145,19 @@ void crash_describe_range(const void *from, size_t bytes, const char *descriptio
 
     INLAY_CHECK(description != NULL);
     (void)pthread_mutex_lock(&lock);
-    while (i < RANGES && ranges[i].description != NULL)
+    while (i < range_end && ranges[i].description != NULL)
         i++;
     if (i < RANGES)
         ranges[i] = (struct range){ (uintptr_t)from, (uintptr_t)from + bytes, description };
+    if (i == range_end && i < RANGES)
+        __atomic_store_n(&range_end, i + 1, __ATOMIC_RELEASE);
     (void)pthread_mutex_unlock(&lock);
 }
 
 void crash_forget_range(const void *from)
 {
     (void)pthread_mutex_lock(&lock);
-    for (uint32_t i = 0; i < RANGES; i++)
+    for (uint32_t i = 0; i < range_end; i++)
         if (ranges[i].description != NULL && ranges[i].from == (uintptr_t)from)
             ranges[i].description = NULL;
     (void)pthread_mutex_unlock(&lock);

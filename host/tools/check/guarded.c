@@ -120,17 +120,18 @@ bool guarded_alloc_exact(size_t bytes, size_t alignment, uint8_t fill, const cha
     return alloc(bytes, alignment, true, fill, description, out);
 }
 
+/* Do all bytes still have the pattern? */
+static bool is_pattern(const char *bytes, size_t count)
+{
+    return count == 0 || ((uint8_t)bytes[0] == PATTERN && memcmp(bytes, bytes + 1, count - 1) == 0);
+}
+
 bool guarded_is_damaged(const struct guarded *guarded)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = guarded->map == NULL ? 0 : (uintptr_t)guarded->data % page;
 
-    for (size_t i = 0; i < before && guarded->bytes > 0; i++)
-        if ((uint8_t)guarded->data[-(ptrdiff_t)i - 1] != PATTERN)
-            return true;
-    for (size_t i = 0; i < guarded->slack; i++)
-        if ((uint8_t)guarded->data[guarded->bytes + i] != PATTERN)
-            return true;
-    return false;
+    return (guarded->bytes > 0 && !is_pattern(guarded->data - before, before)) ||
+           !is_pattern(guarded->data + guarded->bytes, guarded->slack);
 }
 
 static bool set_access(const struct guarded *guarded, int access)

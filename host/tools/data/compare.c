@@ -52,6 +52,25 @@ static double element_error(const void *got, const inlay_tensor_view *want, int6
     return isnan(error) ? INFINITY : error;
 }
 
+static float float_at(const void *data, int64_t i)
+{
+    float number;
+
+    memcpy(&number, (const char *)data + (size_t)i * sizeof number, sizeof number);
+    return number;
+}
+
+/* element_error() for two finite floats, the most frequent numbers, in a tenth of the time. False: they are not. */
+static bool float_error(const void *got, const inlay_tensor_view *want, int64_t i, double rtol, double atol,
+                        double *out_error, bool *out_ok)
+{
+    const double number = want->dtype == INLAY_FLOAT ? float_at(want->data, i) : NAN;
+
+    *out_error = want->dtype == INLAY_FLOAT ? fabs(float_at(got, i) - number) : NAN;
+    *out_ok = *out_error <= atol + rtol * fabs(number);
+    return isfinite(*out_error);
+}
+
 /* Writes a flat index as "[1,2,3]". */
 static const char *index_text(const inlay_tensor_view *view, int64_t flat, char *text, size_t bytes)
 {
@@ -81,8 +100,8 @@ struct comparison compare_elements(const void *got, const inlay_tensor_view *wan
             i += BLOCK;
         if (i == count)
             break;
-        error = element_error(got, want, i, rtol, atol, &ok);
-
+        if (!float_error(got, want, i, rtol, atol, &error, &ok))
+            error = element_error(got, want, i, rtol, atol, &ok);
         if (ok)
             continue;
         found.first = found.wrong++ == 0 ? i : found.first;
@@ -98,7 +117,10 @@ double compare_largest(const inlay_tensor_view *view, int64_t count)
 {
     double largest = 0, re, im;
 
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count && view->dtype == INLAY_FLOAT; i++)
+        if (isfinite(float_at(view->data, i)))
+            largest = fmax(largest, fabs(float_at(view->data, i)));
+    for (int64_t i = 0; i < count && view->dtype != INLAY_FLOAT; i++)
         if (element_number(view->dtype, view->data, i, &re, &im) && isfinite(re) && isfinite(im))
             largest = fmax(largest, modulus(re, im));
     return largest;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/order.h"
 #include "timing/timing.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +109,7 @@ void pace_add(struct pace *pace, double before_ms, double after_ms)
 
 bool pace_is_settled(const struct pace *pace, double most)
 {
-    return pace->rounds == PACE_MOST ||
+    return pace->rounds == PACE_MOST || (pace->rounds > 0 && most == INFINITY) ||
            (pace->rounds >= PACE_LEAST && (pace->ratios[pace->rounds - 1] <= most || pace->ratios[0] > most));
 }
 

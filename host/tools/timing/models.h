@@ -26,8 +26,8 @@ struct pace {
 
 /* Adds a round; rounds beyond PACE_MOST are ignored. */
 void pace_add(struct pace *pace, double before_ms, double after_ms);
-/* Whether more rounds cannot change the result: there are PACE_MOST rounds, or at least PACE_LEAST
- * rounds whose ratios are all on one side of `most`. */
+/* Whether more rounds cannot change the result: there are PACE_MOST rounds, or at least PACE_LEAST rounds whose ratios
+ * are all on one side of `most`, or one round if `most` is INFINITY. */
 bool pace_is_settled(const struct pace *pace, double most);
 /* Whether the second model takes at most this share of the time, in the median round. If `most` is below 1, the second
  * model must also be faster in every round (in all but one of PACE_MOST rounds), so that the gain exceeds the

@@ -2,6 +2,7 @@
 and the same model in numpy, which says which tokens a sound has. The rules of tokens, times and windows are written
 here once more, after openai/whisper and transformers."""
 import json
+import math
 import os
 
 import numpy as np
@@ -20,18 +21,7 @@ END, START, NO_TIMES, FIRST = (ID[x] for x in ("<|endoftext|>", "<|startoftransc
 SUPPRESSED, BEGIN_SUPPRESSED = [ID["#"], ID["<|startoflm|>"], ID["<|startofprev|>"]], [ID["\u0120"], END]
 
 
-def erf(x):
-    """By its series, and its continued fraction for large numbers."""
-    small, large = np.minimum(np.abs(x), 3), np.maximum(np.abs(x), 3)
-    term = total = small
-    for n in range(1, 60):
-        term = term * -small * small / n
-        total = total + term / (2 * n + 1)
-    rest = np.zeros_like(large)
-    for n in range(60, 0, -1):
-        rest = n / 2 / (large + rest)
-    far = 1 - np.exp(-large * large) / np.sqrt(np.pi) / (large + rest)
-    return np.sign(x) * np.where(np.abs(x) < 3, total * 2 / np.sqrt(np.pi), far)
+erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def filters():
@@ -62,6 +52,7 @@ def log_mel(samples):
 class Model:
     def __init__(self, seed):
         self.heard = {}  # of windows that were encoded
+        self.said = {}  # of windows, prompts and forms that were decoded
         random = np.random.default_rng(seed)
 
         def weights(*shape, scale=1.0):
@@ -102,7 +93,8 @@ class Model:
             cut = slice(h * HEAD, (h + 1) * HEAD)
             scores = q[:, cut] @ k[:, cut].T / np.sqrt(HEAD)
             if causal:
-                scores = np.where(np.tri(len(x), len(source), dtype=bool), scores, -np.inf)
+                before = len(source) - len(x)
+                scores = np.where(np.tri(len(x), len(source), before, dtype=bool), scores, -np.inf)
             scores = np.exp(scores - scores.max(-1, keepdims=True))
             made.append(scores / scores.sum(-1, keepdims=True) @ v[:, cut])
         return np.concatenate(made, -1) @ self.get(name + "o")
@@ -118,13 +110,15 @@ class Model:
         x = x + self.gelu(self.norm(x) @ self.get("eu")) @ self.get("ed")
         return self.norm(x)
 
-    def decode(self, tokens, heard):
-        """The logits after each token."""
-        x = self.get("words")[tokens] + self.get("places")[:len(tokens)]
-        x = x + self.attend("s", self.norm(x), self.norm(x), True)
+    def decode(self, tokens, heard, before):
+        """The logits after each token, and what the tokens behind them attend to. before: that of the tokens before."""
+        x = self.get("words")[tokens] + self.get("places")[len(before):len(before) + len(tokens)]
+        seen = np.concatenate([before, self.norm(x)])
+        x = x + self.attend("s", self.norm(x), seen, True)
         x = x + self.attend("c", self.norm(x), heard, False)
         x = x + self.gelu(self.norm(x) @ self.get("du")) @ self.get("dd")
-        return self.norm(x) @ self.get("words").T + self.get("bias") + self.get("ramp")[:len(tokens)]
+        logits = self.norm(x) @ self.get("words").T + self.get("bias")
+        return logits + self.get("ramp")[len(before):len(before) + len(tokens)], seen
 
     # The rules.
 
@@ -156,9 +150,9 @@ class Model:
 
     def window(self, heard, prompt, times):
         """Tokens of a window, the mean of their logarithms, the probability of no speech."""
-        written, total, silent = [], 0.0, None
+        written, total, silent, seen = [], 0.0, None, np.zeros((0, WIDTH))
         while True:
-            logits = self.decode(prompt + written, heard)
+            logits, seen = self.decode(written[-1:] or prompt, heard, seen)
             if silent is None:
                 row = logits[prompt.index(START)]
                 silent = np.exp(row[ID["<|nospeech|>"]] - np.logaddexp.reduce(row))
@@ -172,7 +166,7 @@ class Model:
                 return written, total / (len(written) + 1), silent
 
     def detect(self, heard):
-        logits = self.decode([START], heard)[0]
+        logits = self.decode([START], heard, np.zeros((0, WIDTH)))[0][0]
         return LANGUAGES[int(np.argmax(logits[START + 1:START + 1 + len(LANGUAGES)]))]
 
     def transcribe(self, samples, language=None, task="transcribe", times=False, prompt=""):
@@ -191,7 +185,9 @@ class Model:
             language = language or self.detect(heard)
             before = [ID["<|startofprev|>"]] + encode(" " + prompt)[-(MOST // 2 - 1):] if prompt and seek == 0 else []
             start = before + [START, ID[f"<|{language}|>"], ID[f"<|{task}|>"]] + ([] if times else [NO_TIMES])
-            written, mean, silent = self.window(heard, start, times)
+            if (name, tuple(start), times) not in self.said:
+                self.said[name, tuple(start), times] = self.window(heard, start, times)
+            written, mean, silent = self.said[name, tuple(start), times]
             size = min(FRAMES, frames - seek)
             moved = size
             made, pairs = [], [i for i in range(1, len(written)) if min(written[i - 1:i + 1]) >= FIRST]
