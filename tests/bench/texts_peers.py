@@ -1,22 +1,29 @@
 #!/usr/bin/python3
 """Texts by inlay and by llama.cpp from the same GGUF files, which have random weights:
 
-    texts_peers.py ROOT INLAY INLAY_SERVE [--threads 1,2] [--clients 1,8,32] [--rounds 3]
-        [--only steps | servers | types] [--archs llama,...] [--kinds Q4_0,...]
+    texts_peers.py ROOT INLAY INLAY_SERVE [--threads 1,2] [--clients 1,8,32] [--rounds 3] [--clock cpu | wall]
+        [--only steps | servers | types | contexts | opening] [--archs llama,...] [--kinds Q4_0,...]
 
 ROOT is a Debian root with llama.cpp (llama-server, llama-bench, llama-batched-bench); needs root, for chroot, and for
 `types` the Python package inlay. The programs take turns.
 
 steps: for each type of weights, tokens in a second of CPU time: of prompts of 128 and of 512, and of steps of 1 and of 8
     texts; medians of the rounds. Processes are pinned, and what they do before is subtracted (llama.cpp) or not measured
-    (inlay), so other work on the machine matters little. With two threads, CPU time includes waiting for each other.
+    (inlay), so other work on the machine matters little. With two threads, CPU time includes waiting for each other:
+    `--clock wall`, for an idle machine, uses the times of the programs, the best of the rounds.
 servers: inlay-serve and llama-server by /v1/completions, streamed and not, on as many CPUs as threads: tokens a second,
     CPU time of the server for a generated token, which includes its share of the prompt, the time to the first token, and
     p99 of the time between two tokens of a text; medians of the rounds. Last, how many tokens agree before the first
     difference.
 types: for each architecture of tests/formats and each type of weights, the greedy tokens compared with llama.cpp's from
     the same file and from its weights as F32 (llama.cpp rounds activations to 8 bits otherwise), and tokens a second of
-    a prompt and of one text on one thread, the fastest of the rounds."""
+    a prompt and of one text on one thread, the fastest of the rounds.
+contexts: for each type, by inlay-serve and llama-server (with flash attention): seconds to the first token of prompts of
+    4,000 and 16,000 tokens, and ms of the tokens after them, the fastest of the rounds. `chrt -r 1` makes other programs
+    wait.
+opening: for each type, seconds and peak memory (VmHWM) of processes that make one token after a prompt of a few: `inlay
+    generate` without packs in the cache and with them, `llama-completion`; and peak memory of `inlay chat`, inlay-serve
+    and `inlay generate --draft`, as a multiple of the file."""
 import argparse
 import http.client
 import json
@@ -26,6 +33,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -34,6 +42,7 @@ import test_gguf as gguf
 
 PROMPT, TOKENS, WORDS = 64, 32, 31728
 LARGE = gguf.Sizes(1024, 16, 2, 64, 4864, 8, 1024, WORDS)  # 0.17 billion weights
+WIDE = gguf.Sizes(2048, 32, 8, 64, 8192, 8, 4096, WORDS)  # as Llama 3.2 1B, but 8 layers and fewer tokens
 MIDDLE = gguf.Sizes(512, 8, 2, 64, 1536, 4, 512)
 ARCHS = ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite", "minicpm") + gguf.MIXTURES
 KINDS = ("Q4_0", "Q4_K", "Q6_K", "Q8_0", "F16") + tuple(gguf.FLOATED)
@@ -110,6 +119,17 @@ def llama_cpu(args, threads, runs, *command):
     return (spent[1] - spent[0]) / runs
 
 
+def wall_rates(args, ours, theirs, threads):
+    """Tokens a second of prompts of 128 and 512, and of steps of 1 and 8 texts."""
+    prompts = []
+    for size, runs in ((128, 4), (512, 2)):
+        out = llama(args, "llama-bench", "-m", theirs, "-t", str(threads), "-n", "0", "-p", str(size), "-r", str(runs), "-o", "json")
+        prompts.append(size * 1e9 / min(json.loads(out)[0]["samples_ns"]))
+    return ([inlay_rate(args, ours, threads, rows, columns, past)
+             for rows, columns, past in ((1, 128, 0), (1, 512, 0), (1, 1, 128), (8, 1, 128))],
+            prompts + llama_rates(args, theirs, threads, (1, 8))[1:])
+
+
 def steps(args):
     print("| type | threads | prompt of 128: inlay, llama.cpp | of 512 | 1 text | 8 texts |\n|-|-|-|-|-|-|")
     for kind in args.kinds:
@@ -118,6 +138,11 @@ def steps(args):
             prompt = ("llama-bench", "-m", theirs, "-t", str(threads), "-n", "0", "-r", "{}", "-p")
             text = ("llama-batched-bench", "-m", theirs, "-t", str(threads), "-c", "2048", "-npp", "128", "-ntg", "{}", "-npl")
             rounds = [], []
+            if args.clock == "wall":
+                every = [wall_rates(args, ours, theirs, threads) for _ in range(args.rounds)]
+                print("| %s | %d | %s |" % (kind, threads, compared(*([max(one) for one in zip(*side)] for side in zip(*every)))),
+                      flush=True)
+                continue
             for _ in range(args.rounds):
                 rounds[0].append([rows * columns * 1e3 / inlay_cpu(args, ours, threads, rows, columns, past, runs)
                                   for rows, columns, past, runs in ((1, 128, 0, 6), (1, 512, 0, 2), (1, 1, 128, 48), (8, 1, 128, 16))])
@@ -136,8 +161,8 @@ def free_port():
 class Peer:
     """A server, started and ready."""
 
-    def __init__(self, name, command, log):
-        self.name = name
+    def __init__(self, name, command, log, model="texts"):
+        self.name, self.model = name, model
         with open(log, "w") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
         while True:
@@ -153,9 +178,9 @@ class Peer:
 
     def complete(self, prompt, streamed):
         """Returns the text and the times of its tokens."""
-        body = {"model": "texts", "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "stream": streamed,
+        body = {"model": self.model, "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "stream": streamed,
                 "ignore_eos": True, "cache_prompt": False}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=3600)
         begin, times, text = time.monotonic(), [], ""
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
@@ -184,8 +209,8 @@ class Peer:
         self.process.wait()
 
 
-def prompt_of(number):
-    return [(number * 7919 + k * 31) % WORDS + 266 for k in range(PROMPT)]
+def prompt_of(number, size=PROMPT):
+    return [(number * 7919 + k * 31) % WORDS + 266 for k in range(size)]
 
 
 def p99(values):
@@ -303,6 +328,76 @@ def types(args):
             print("| %s | %s | %s | %s | %s |" % (arch, kind, *equal, compared(a, b)), flush=True)
 
 
+def contexts(args):
+    print("\n| type | tokens of the prompt | first token, s: inlay, llama-server | each further one, ms |\n|-|-|-|-|")
+    for kind in args.kinds:
+        ours, theirs = write(args, "contexts.gguf", gguf.make("llama", kind, sizes=LARGE._replace(context=20000), alike=True)[0])
+        for size in (4000, 16000):
+            rounds = [], []
+            for number in range(args.rounds):
+                for side, command in zip(rounds, (
+                        [args.serve, ours, "--port", "0", "--grpc-port", "-1", "--no-config", "--intra-threads", "1"],
+                        ["chroot", args.root, "llama-server", "-m", theirs, "-t", "1", "-np", "1", "-c", "17000", "-fa", "on",
+                         "--port", free_port(), "--host", "127.0.0.1", "--no-webui"])):
+                    peer = Peer(os.path.basename(command[0]), [*pinned(1), *command], os.path.join(args.root, "texts", "log"),
+                                "contexts")
+                    try:
+                        times = peer.complete(prompt_of(number, size), True)[1]
+                    finally:
+                        peer.stop()
+                    side.append((times[0], min(b - a for a, b in zip(times, times[1:])) * 1e3))
+            a, b = ([min(one) for one in zip(*side)] for side in rounds)
+            print("| %s | %d | %s |" % (kind, size, " | ".join("%.2f, %.2f: %.2f" % (x, y, y / x) for x, y in zip(a, b))),
+                  flush=True)
+
+
+def spent(command, cache, text=""):
+    """Seconds to the first byte of output, and peak memory in MiB."""
+    begin = time.monotonic()
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        process = subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   env={**os.environ, "INLAY_CACHE_DIR": cache})
+    os.read(process.stdout.fileno(), 1)
+    took = time.monotonic() - begin
+    process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit("%s failed" % " ".join(command))
+    return took, used.ru_maxrss / 1024
+
+
+def opening(args):
+    print("\n| type | file, MiB | first token, s: without packs, with them, llama.cpp | peak memory, of the file | chat | serve | "
+          "draft |\n|-|-|-|-|-|-|-|")
+    text = ["-p", "the inner"]
+    for kind in args.kinds:
+        sizes = WIDE._replace(layers=WIDE.layers // 2) if kind == "F32" else WIDE
+        ours, theirs = write(args, "opening.gguf", gguf.make("llama", kind, sizes=sizes, alike=True)[0])
+        size = os.path.getsize(ours) / 2 ** 20
+        flags = ["--no-config", "--intra-threads", "1"]
+        generate = [args.inlay, "generate", ours, *text, "--tokens", "1", "--ignore-ends", *flags]
+        peaks = []
+        with tempfile.TemporaryDirectory() as cache:
+            rows = [spent(generate, cache), spent(generate, cache)]
+        rows.append(spent(["chroot", args.root, "llama-completion", "-m", theirs, *text, "-n", "1", "-no-cnv",
+                           "--no-display-prompt", "-t", "1"], ""))
+        peaks.append(spent([args.inlay, "chat", ours, "--tokens", "8", "--ignore-ends", *flags], "", "the inner\n")[1])
+        peer = Peer("inlay-serve", [args.serve, ours, "--port", "0", "--grpc-port", "-1", *flags, "--cache-dir", ""],
+                    os.path.join(args.root, "texts", "log"), "opening")
+        try:
+            peer.complete(prompt_of(0), False)
+            with open("/proc/%d/status" % peer.process.pid) as file:
+                peaks.append(int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1)) / 1024)
+        finally:
+            peer.stop()
+        peaks.append(spent([args.inlay, "generate", ours, *text, "--tokens", "8", "--ignore-ends", "--draft", ours, *flags], "")[1])
+        print("| %s | %.0f | %s | %s | %s |" % (kind, size, ", ".join("%.2f" % row[0] for row in rows), ", ".join(
+            "%.2f" % (row[1] / size) for row in rows), " | ".join("%.2f" % (peak / size) for peak in peaks)), flush=True)
+
+
 def main():
     def numbers(text):
         return [int(n) for n in text.split(",")]
@@ -317,7 +412,8 @@ def main():
     parser.add_argument("--threads", default="1,2", type=numbers)
     parser.add_argument("--clients", default="1,8,32", type=numbers)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=("steps", "servers", "types"))
+    parser.add_argument("--only", choices=("steps", "servers", "types", "contexts", "opening"))
+    parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
     parser.add_argument("--archs", default=ARCHS, type=names)
     parser.add_argument("--kinds", default=KINDS, type=names)
     args = parser.parse_args()
@@ -327,8 +423,8 @@ def main():
         steps(args)
     if args.only in (None, "servers"):
         servers(args, ours, theirs)
-    if args.only == "types":
-        types(args)
+    if args.only in ("types", "contexts", "opening"):
+        {"types": types, "contexts": contexts, "opening": opening}[args.only](args)
 
 
 main()

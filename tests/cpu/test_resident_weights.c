@@ -43,7 +43,7 @@ static struct wire products(enum form form)
     static const int64_t dims[] = { SIDE, SIDE };
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
-    char in[16] = "x", out[16], names[40];
+    char in[16] = "x", out[16], names[40], same[16];
 
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "b,n,1024");
     for (int i = 0; i < PRODUCTS; i++) {
@@ -56,7 +56,9 @@ static struct wire products(enum form form)
             mw_node_int(&wire, "Cast", names, out, "to", INLAY_FLOAT);
         } else if (form == TURNED) {
             turned_weights(&wire, names, dims, from);
-            mw_node(&wire, "Transpose", names, out);
+            (void)snprintf(same, sizeof same, "c%d", i);
+            mw_node_int(&wire, "Cast", names, same, "to", INLAY_FLOAT);
+            mw_node(&wire, "Transpose", same, out);
         } else {
             model_weights(&wire, names, 2, dims, from);
         }

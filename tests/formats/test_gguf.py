@@ -1014,15 +1014,17 @@ class Gguf(unittest.TestCase):
                 self.assertEqual(runs, place < 3, row)
 
     def test_update(self):
-        """Weights are replaced by the names of the file: in floats, in blocks, and a table that is the output, too."""
+        """Weights are replaced by the names of the file: in floats, in blocks, a table that is the output, too, and a
+        matrix so large that it is packed from the file."""
         import inlay
-        rng = np.random.default_rng(5)
-        for arch, kind, name in (("llama", "F32", "blk.1.attn_q.weight"), ("gemma", "F16", "token_embd.weight"),
+        rng, large = np.random.default_rng(5), Sizes(512, 8, 2, 64, 1024, 2)
+        for arch, kind, name, *sizes in (("llama", "F32", "blk.1.attn_q.weight"), ("llama", "F32", "blk.0.ffn_down.weight", large),
+                                 ("gemma", "F16", "token_embd.weight"),
                                  ("qwen2", "Q4_K", "blk.0.ffn_down.weight"), ("llama", "Q8_0", "output.weight"),
                                  ("qwen3moe", "Q8_0", "blk.0.ffn_up_exps.weight"), ("mixtral", "F32",
                                                                                    "blk.0.ffn_gate_exps.weight")):
-            data, count = make(arch, kind)
-            one = small(arch, kind)
+            one = sizes[0] if sizes else small(arch, kind)
+            data, count = make(arch, kind, sizes=one)
             shape = {"blk.1.attn_q.weight": (one.width, one.width), "blk.0.ffn_down.weight": (one.width, one.hidden),
                      "blk.0.ffn_up_exps.weight": (6, one.width, one.width),
                      "blk.0.ffn_gate_exps.weight": (6, one.hidden, one.width)}.get(name, (count, one.width))
@@ -1031,7 +1033,7 @@ class Gguf(unittest.TestCase):
             value = np.frombuffer(made, np.uint8).reshape(*shape[:-1], -1, size) if elements > 1 else np.frombuffer(
                 made, np.float32 if kind == "F32" else np.float16).reshape(shape)
             prompt = prompts(count)[0]
-            with self.open(make(arch, kind, others={name: made})[0]) as changed:
+            with self.open(make(arch, kind, sizes=one, others={name: made})[0]) as changed:
                 wanted = logits_of(changed, prompt)
             with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
                 file.write(data)

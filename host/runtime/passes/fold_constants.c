@@ -265,11 +265,11 @@ static bool is_contiguous_slice(const struct graph *graph, const graph_node *nod
     return found && inlay_dtype_bits(input->dtype) % 8 == 0;
 }
 
-/* Folds views (another shape, or a contiguous slice) without copying: the result shares the memory. *out_done: the node
- * was a view. */
+/* Folds views (another shape, the same type, or a contiguous slice) without copying: the result shares the memory.
+ * *out_done: the node was a view. */
 static inlay_status fold_view(struct graph *graph, const graph_node *node, struct arena *scratch, bool *out_done)
 {
-    const bool view = pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze Identity");
+    const bool view = pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze Identity Cast CastLike");
     const inlay_value_info *input, *output;
     uint64_t offset = 0;
     int64_t *dims, count = 1;

@@ -307,6 +307,20 @@ static bool has_any_rows(const struct graph *graph, const struct readers *reader
     return true;
 }
 
+/* The value before Casts to its own type, which are folded without a copy. */
+static const inlay_value_info *before_casts(const struct graph *graph, uint32_t value)
+{
+    const inlay_value_info *info = &graph->values[value].info, *from = info;
+
+    while (from->producer < graph->node_count && pass_is_op(graph->nodes[from->producer], "Cast")) {
+        from = &graph->values[graph->nodes[from->producer]->info.inputs[0]].info;
+        if (from->dtype != info->dtype)
+            break;
+        info = from;
+    }
+    return info;
+}
+
 /* Returns true for the Transpose of a large constant matrix of floats that only matrix multiplications with any number
  * of rows read. Option reduce rounds constants of products. */
 static bool keeps_turned(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers,
@@ -314,7 +328,7 @@ static bool keeps_turned(const pass_ctx *ctx, const struct graph *graph, const s
 {
     const inlay_value_info *input = !pass_is_op(node, "Transpose") || node->info.inputs[0] == INLAY_NONE
                                         ? NULL
-                                        : &graph->values[node->info.inputs[0]].info;
+                                        : before_casts(graph, node->info.inputs[0]);
 
     return (ctx->providers.keeps_weights & INLAY_WEIGHTS_TURNED) != 0 && ctx->options.reduction_count == 0 &&
            input != NULL && (input->flags & INLAY_VALUE_CONSTANT) != 0 && input->dtype == INLAY_FLOAT &&
