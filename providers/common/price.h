@@ -10,7 +10,8 @@
 #define PRICE_CHANNELS_PER_NS 32.0 /* depthwise convolutions: outputs, without the time of their taps */
 #define PRICE_TAP_NS 0.0094        /* depthwise convolutions: one tap of one output */
 #define PRICE_FAR_REORDER 6.0
-#define PRICE_FETCHED 0.6 /* of the lines of memory that are written, those that are read first */
+#define PRICE_FETCHED 0.6      /* of the lines of memory that are written, those that are read first */
+#define PRICE_NEAR_WRITTEN 2.0 /* the time of a byte written to the near cache, relative to one read */
 #define PRICE_CORE_SIZE 32768.0
 #define PRICE_RANGES 4.0 /* parts of a loop for each thread, at most */
 
@@ -126,16 +127,17 @@ static inline double price_far_stream_ns(const price_memory *memory, double read
            price_memory_rate(memory, threads);
 }
 
-/* The time in which threads stream through activations. Several threads find a part of the data in each other's caches,
- * which are as fast as the shared cache. */
+/* The time in which threads stream through activations. Each keeps its part in its own caches; parts that these do not
+ * hold are in the shared cache. */
 static inline double price_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
-    const double bytes = read + written, far = price_stream_share(memory, bytes, threads, 1);
-    const double rate = threads > 1 || bytes > memory->near_size ? fmin(memory->copied, memory->near)
-                        : bytes > PRICE_CORE_SIZE                ? memory->near
-                                                                 : memory->core;
+    const double bytes = read + written, part = bytes / threads, far = price_stream_share(memory, bytes, threads, 1);
+    const double near = (read + PRICE_NEAR_WRITTEN * written) / memory->near;
+    const double cached = part > memory->near_size ? fmax(bytes / memory->copied, near)
+                          : part > PRICE_CORE_SIZE ? near
+                                                   : bytes / memory->core;
 
-    return bytes * (1 - far) / (rate * threads) + price_far_stream_ns(memory, read, written, threads);
+    return cached * (1 - far) / threads + price_far_stream_ns(memory, read, written, threads);
 }
 
 /* The time to change the layout of bytes, without the call; cached_rate: bytes per nanosecond of one thread, for data

@@ -2,6 +2,7 @@
  * transforms. */
 #ifndef WORK_H
 #define WORK_H
+#include "common/price.h"
 #include "inlay/cost.h"
 #include "inlay/kit_table.h"
 #include <math.h>
@@ -30,6 +31,26 @@ static inline void work_cost_of_moves(const kit_plan *plan, double steps, inlay_
     if (plan->max_threads > 1 && ns > alone_ns)
         ns = alone_ns + (ns - alone_ns) / plan->max_threads;
     cost->ns = 60 + ns;
+}
+
+/* kit_kernel.cost of a kernel that only one provider has, and that runs on one thread: the time in which this machine
+ * reads and writes the bytes of *cost once. */
+static inline void work_cost_of_stream(const kit_node *node, const kit_plan *plan, inlay_cost *cost)
+{
+    const price_memory memory = price_memory_of(node->host);
+
+    (void)plan;
+    cost->ns = 60 + price_stream_ns(&memory, (double)cost->bytes_read, (double)cost->bytes_written, 1);
+}
+
+/* The same where threads share the bytes. */
+static inline void work_cost_of_shared_stream(const kit_node *node, const kit_plan *plan, inlay_cost *cost)
+{
+    const price_memory memory = price_memory_of(node->host);
+    const double bytes = (double)(cost->bytes_read + cost->bytes_written);
+
+    cost->ns = 60 + price_stream_ns(&memory, (double)cost->bytes_read, (double)cost->bytes_written,
+                                    price_loop_threads(bytes, 131072, plan->max_threads));
 }
 
 /* Returns the number of comparisons of a sort of n elements. */

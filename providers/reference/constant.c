@@ -5,6 +5,7 @@
 #include "operators/args.h"
 #include "operators/operators.h"
 #include "operators/strided.h"
+#include "operators/work.h"
 
 /* The elements, copied from the attributes, which are not valid after prepare. */
 typedef struct constant_state {
@@ -167,6 +168,9 @@ static inlay_status run_constant_of_shape(const kit_call *call)
 
 static const kit_kernel kernels[] = {
     { .op_type = "Constant", .prepare = prepare_constant, .run = run_constant },
-    { .op_type = "ConstantOfShape", .prepare = prepare_constant_of_shape, .run = run_constant_of_shape },
+    { .op_type = "ConstantOfShape",
+      .prepare = prepare_constant_of_shape,
+      .cost = work_cost_of_shared_stream,
+      .run = run_constant_of_shape },
 };
 const kit_table reference_constant = { kernels, KIT_COUNT(kernels) };

@@ -1,5 +1,6 @@
 /* EyeLike: ONNX 9, 22. Ones on a diagonal of a matrix; a positive diagonal is above the main one. */
 #include "operators/elementwise.h"
+#include "operators/work.h"
 #include <stdlib.h>
 
 static inlay_status prepare_eye_like(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -28,6 +29,6 @@ static inlay_status run_eye_like(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "EyeLike", .prepare = prepare_eye_like, .run = run_eye_like },
+    { .op_type = "EyeLike", .prepare = prepare_eye_like, .cost = work_cost_of_stream, .run = run_eye_like },
 };
 const kit_table reference_eye_like = { kernels, KIT_COUNT(kernels) };

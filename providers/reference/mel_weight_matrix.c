@@ -3,6 +3,7 @@
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"
+#include "operators/work.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
@@ -99,6 +100,6 @@ static inlay_status run(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "MelWeightMatrix", .since_max = 17, .run = run },
+    { .op_type = "MelWeightMatrix", .since_max = 17, .cost = work_cost_of_stream, .run = run },
 };
 const kit_table reference_mel_weight_matrix = { kernels, KIT_COUNT(kernels) };

@@ -1,6 +1,7 @@
 /* RandomNormal, RandomUniform and their Like forms (ONNX 1, 22), Bernoulli (15, 22), Multinomial (7, 22). */
 #include "inlay/check.h"
 #include "operators/elementwise.h"
+#include "operators/work.h"
 #include "reference/twister.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -138,7 +139,7 @@ static inlay_status run_multinomial(const kit_call *call)
 
 #define RANDOM(name, function)                                                                                         \
     {                                                                                                                  \
-        .op_type = name, .prepare = prepare_random, .run = function                                                    \
+        .op_type = name, .prepare = prepare_random, .cost = work_cost_of_stream, .run = function                       \
     }
 static const kit_kernel kernels[] = {
     RANDOM("RandomNormal", run_random),

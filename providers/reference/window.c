@@ -1,6 +1,7 @@
 /* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; for any numeric output type. */
 #include "simd/convert.h"
 #include "operators/operators.h"
+#include "operators/work.h"
 #include <stdlib.h>
 
 enum { BLOCK = 256 };
@@ -81,8 +82,8 @@ static inlay_status run(const kit_call *call)
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "HannWindow", .since_max = 17, .prepare = prepare, .run = run },
-    { .op_type = "HammingWindow", .since_max = 17, .prepare = prepare, .run = run },
-    { .op_type = "BlackmanWindow", .since_max = 17, .prepare = prepare, .run = run },
+    { .op_type = "HannWindow", .since_max = 17, .prepare = prepare, .cost = work_cost_of_stream, .run = run },
+    { .op_type = "HammingWindow", .since_max = 17, .prepare = prepare, .cost = work_cost_of_stream, .run = run },
+    { .op_type = "BlackmanWindow", .since_max = 17, .prepare = prepare, .cost = work_cost_of_stream, .run = run },
 };
 const kit_table reference_window = { kernels, KIT_COUNT(kernels) };

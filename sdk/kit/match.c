@@ -214,6 +214,7 @@ inlay_status kit_assess(void *state_, const inlay_assess_request *request, inlay
 #define PARALLEL_NS 20000.0 /* shorter loops run on one thread */
 #define KEPT_SHARE 0.4      /* of the shared cache, for the tensors of a node */
 #define FETCHED 0.6         /* of the lines of memory that are written, those that are read first */
+#define NEAR_WRITTEN 2.0    /* the time of a byte written to the near cache, relative to one read */
 
 /* The time of reading and writing `read` and `written` bytes on `threads` threads, from the cache that holds them. */
 static double stream_ns(const inlay_host *host, double read, double written, double threads)
@@ -228,8 +229,8 @@ static double stream_ns(const inlay_host *host, double read, double written, dou
     if (speed == NULL || memory == NULL || !INLAY_HAS(speed, memory_bytes) || !(speed->shared_bytes > 0) ||
         !(speed->memory_bytes > 0) || !(memory->shared_size > 0))
         return bytes / CORE_BYTES_PER_NS / threads;
-    if (bytes <= memory->near_size)
-        return bytes / speed->near_bytes;
+    if (bytes / threads <= memory->near_size)
+        return (read + NEAR_WRITTEN * written) / speed->near_bytes / threads;
     over = bytes / memory->shared_size - KEPT_SHARE;
     far = over > 0 ? 1 - 1 / (1 + over + over * over / 2) : 0;
     rate = threads * speed->memory_bytes < memory->all_bytes ? threads * speed->memory_bytes : memory->all_bytes;

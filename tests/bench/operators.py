@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Single operators at sizes of real models, compared with ONNX Runtime.
 
-    operators.py [--match GLOB[,GLOB...]] [--peer DIR] [--threads N] [--rounds N] [--seconds S] [--json FILE]
+    operators.py [--match GLOB[,GLOB...] | --drawn N[:SEED]] [--peer DIR] [--threads N] [--rounds N] [--seconds S]
+                 [--json FILE]
 
-The rows are those of operator_rows.py. Each is a model of one node. The engines alternate, N rounds of S seconds
-each; the minimum time over all rounds is printed, so that other load has little effect. `ratio` is ONNX Runtime's
-time / inlay's. Outputs are compared once. --list prints the names of the rows; --providers restricts inlay's
-providers; --env NAME=VALUE sets a variable for both. DIR contains ort_bench and libonnxruntime.so.1, installed by
-tests/models/peer/setup.sh."""
+The rows are those of operator_rows.py, or N random ones of drawn_rows.py. Each is a model of one node. The engines
+alternate, N rounds of S seconds each; the minimum time over all rounds is printed, so that other load has little
+effect. `ratio` is ONNX Runtime's time / inlay's. Outputs are compared once. --list prints the names of the rows;
+--providers restricts inlay's providers; --env NAME=VALUE sets a variable for both. DIR contains ort_bench and
+libonnxruntime.so.1, installed by tests/models/peer/setup.sh."""
 import argparse
 import fnmatch
 import json
@@ -25,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
 sys.path.insert(0, os.path.join(HERE, "..", "models"))
 import check_models as models  # noqa: E402
+import drawn_rows  # noqa: E402
 import operator_rows  # noqa: E402
 
 NUMBERS = {"f32": T.FLOAT, "f64": T.DOUBLE, "f16": T.FLOAT16, "i64": T.INT64, "i32": T.INT32, "u8": T.UINT8,
@@ -45,6 +47,7 @@ def arguments():
     ap.add_argument("--json")
     ap.add_argument("--rows", default="", help="JSON files of earlier runs: print these, measure nothing")
     ap.add_argument("--list", action="store_true")
+    ap.add_argument("--drawn", metavar="N[:SEED]", help="N random operators of random sizes (drawn_rows.py)")
     return ap.parse_args()
 
 
@@ -160,7 +163,9 @@ def line_of(report):
 def main():
     args = arguments()
     globs = args.match.split(",")
-    chosen = [r for r in operator_rows.rows() if any(fnmatch.fnmatch(r.name, g) for g in globs)]
+    count, _, seed = (args.drawn or "").partition(":")
+    rows = drawn_rows.rows(int(count), int(seed or 1)) if args.drawn else operator_rows.rows()
+    chosen = [r for r in rows if any(fnmatch.fnmatch(r.name, g) for g in globs)]
     if args.list:
         print("\n".join(r.name for r in chosen))
         return

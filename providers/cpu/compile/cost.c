@@ -45,7 +45,8 @@
 #define NEAR_BYTES (256 * 1024)
 #define TRANSPOSE_BYTES_PER_NS 22.0 /* axes change places, and rows stay rows */
 #define THIN_TRANSPOSE_BYTES_PER_NS 8.0
-#define THIN_ROW 4 /* elements */
+#define THIN_ROW 4         /* elements */
+#define PADDED_ROW_NS 12.0 /* the margins of a row, in addition to its bytes */
 
 static double stream_ns(const cost_machine *machine, double read, double written, double threads)
 {
@@ -287,7 +288,10 @@ static double alone_ns(const cost_sizes *sizes, const op_work *work, double read
     const double waits = waiting_share(work->op->row->family) *
                          price_far_stream_ns(&machine->memory, sizes->in, sizes->out, 1) / work->threads;
 
-    return fmax(work_ns(work, machine) + waits, streams) + KERNEL_CALL_NS +
+    const double margins =
+        work->op->row->family->kind == CPU_FAMILY_PAD ? PADDED_ROW_NS * work->rows / work->threads : 0;
+
+    return fmax(work_ns(work, machine) + waits, streams) + margins + KERNEL_CALL_NS +
            (work->threads > 1 ? machine->memory.team_ns : 0);
 }
 

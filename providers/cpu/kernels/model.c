@@ -11,13 +11,13 @@
 #include "simd/cpu.h"
 #include <math.h>
 
-#define TERMS_FLOPS 238.0  /* the products in whose times terms_ns() is stated */
-#define FFT_FLOPS 250.0    /* ... and fft_find_cut() */
+#define TERMS_FLOPS 238.0        /* the products in whose times terms_ns() is stated */
+#define FFT_FLOPS 250.0          /* ... and fft_find_cut() */
 #define FITTED_COPIED_BYTES 92.0 /* per nanosecond in the shared cache of the machine of the constants */
-#define STEP_NS 200.0      /* start and end of a step */
-#define SPREAD_NS 1000.0   /* threads that share a step read data that other cores wrote */
-#define BLOCK_START_NS 6.3 /* of a block of a GEMM */
-#define TAP_ROW_NS 3.0     /* of a row of taps that is copied (im2col) */
+#define STEP_NS 200.0            /* start and end of a step */
+#define SPREAD_NS 1000.0         /* threads that share a step read data that other cores wrote */
+#define BLOCK_START_NS 6.3       /* of a block of a GEMM */
+#define TAP_ROW_NS 3.0           /* of a row of taps that is copied (im2col) */
 #define UNFOLD_BYTES_PER_NS 32.0
 #define BORDER_NS 0.05 /* of an element that is copied into an image with a border, ... */
 #define BORDER_ROW_NS 43.0
@@ -236,10 +236,13 @@ double kernel_planes_ns(const kernel_conv_shape *window, const kernel_machine *m
 double kernel_fft_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads)
 {
     fft_cut cut;
-    const double ns = fft_find_cut(window, &cut) * FFT_FLOPS / machine->flops;
-    const double loops = cut.alone ? 1 : 3 * (double)(window->images * cut.slices);
+    const double ns = fft_find_cut(window, &cut) * FFT_FLOPS / (machine->flops * machine->adders);
+    const double slices = (double)(window->images * cut.slices);
+    /* groups of one input channel do not share a slice */
+    const double sharing = cut.alone ? sharers(slices * (double)window->group, threads) : threads;
+    const double loops = cut.alone ? 0 : 3 * slices * (double)window->group - 1;
 
-    return shared_ns(ns, threads, machine) + (threads > 1 ? loops * (machine->memory.team_ns + SPREAD_NS) : 0);
+    return shared_ns(ns, sharing, machine) + (threads > 1 ? loops * (machine->memory.team_ns + SPREAD_NS) : 0);
 }
 
 /* The threads that share a convolution by rows (conv_rows.c): one thread for little work, and units of enough
