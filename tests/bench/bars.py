@@ -44,7 +44,8 @@ def rows():
 def other_figures():
     """What README.md and the page on decoding state of further tables."""
     avx2 = [ratio for _, ratio in column("results.md", "### All providers on AVX2", 4)]
-    xeon = [ratio for _, ratio in column("machines/intel-r-xeon-r-processor-family-6-model-207.md", "## Rows", 3)]
+    xeon = [ratio for names, ratio in column("machines/intel-r-xeon-r-processor-family-6-model-207.md", "## Rows", 3)
+            if not names[0].startswith("network ")]
     gguf = {cell: {} for cell in (5, 6)}
     for cell, ratios in gguf.items():
         for names, ratio in column("results.md", "## GGUF compared with llama.cpp", cell, r".*: (\d+\.\d+)$"):
