@@ -385,7 +385,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     if (status != INLAY_OK) /* of find_files() */
         goto done;
     if (in_parts)
-        INLAY_TRY(image_folder_check(found.folder, diag));
+        INLAY_TRY(image_folder_check(found.folder, NULL, diag));
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(folder_adapters_find(model, version, &adapters, diag));

@@ -178,7 +178,7 @@ inlay_status text_parts_open(inlay_text_model *owner, const char *path, const in
     inlay_status status;
 
     if (in_parts) {
-        INLAY_TRY(image_folder_check(path, diag));
+        INLAY_TRY(image_folder_check(path, NULL, diag));
         INLAY_TRY(image_files_find(path, options->variant != NULL ? options->variant : "", &files, diag));
         (void)snprintf(model->path, PATH_MAX, "%s", files.decoder);
     } else {

@@ -164,6 +164,14 @@ void onnx_copy_field(struct wire *out, const onnx_file *file, enum onnx_message 
     }
 }
 
+bool onnx_has_three_axes(wire_span value)
+{
+    const wire_span shape = onnx_text(onnx_text(onnx_text(value, VALUE_TYPE, 0), 1, 0), 2, 0);
+    wire_field dim;
+
+    return onnx_field(shape, 1, 2, &dim) && !onnx_field(shape, 1, 3, &dim);
+}
+
 uint64_t onnx_float_rows(wire_span value, wire_span *out_shape, uint64_t *out_width)
 {
     const wire_span tensor = onnx_text(onnx_text(value, VALUE_TYPE, 0), 1, 0);
@@ -171,7 +179,7 @@ uint64_t onnx_float_rows(wire_span value, wire_span *out_shape, uint64_t *out_wi
 
     *out_shape = onnx_text(tensor, 2, 0);
     *out_width = 0;
-    if (!onnx_field(tensor, 1, 0, &type) || !onnx_field(*out_shape, 1, 2, &dim) || onnx_field(*out_shape, 1, 3, &width))
+    if (!onnx_field(tensor, 1, 0, &type) || !onnx_has_three_axes(value) || !onnx_field(*out_shape, 1, 2, &dim))
         return 0;
     (void)onnx_field(dim.data, 1, 0, &width);
     *out_width = width.value;

@@ -1,6 +1,7 @@
 #include "texts/model/image_folder.h"
 #include "base/json_text.h"
 #include "base/model_folder.h"
+#include "base/strbuf.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -28,23 +29,35 @@ bool image_folder_is(const char *folder)
     return model_folder_read(folder, &parts, NULL) == INLAY_OK && parts.is_published && find_parts(&parts, found);
 }
 
-inlay_status image_folder_check(const char *folder, inlay_diag *diag)
+inlay_status image_folder_check(const char *folder, const image_kind **out_kind, inlay_diag *diag)
 {
-    static const char *const kinds[] = { "llava", "llava_onevision", "idefics3", "smolvlm" };
+    static const image_kind kinds[] = {
+        { "llava", "", "", false },     { "llava_onevision", "", "", false },
+        { "idefics3", "", "", false },  { "smolvlm", "", "", false },
+        { "paligemma", "", "", false }, { "gemma3", "\n\n<start_of_image>", "<end_of_image>\n\n", false },
+        { "qwen2_vl", "", "", true },   { "qwen2_5_vl", "", "", true }
+    };
+    const image_kind *kind = NULL;
     char path[PATH_MAX];
+    struct strbuf known = { 0 };
     json_t *config;
-    bool known = false;
     inlay_status status = INLAY_OK;
 
     (void)snprintf(path, sizeof path, "%.4000s/config.json", folder);
     config = json_load_file(path, 0, NULL);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        known |= strcmp(json_text_of(config, "model_type"), kinds[i]) == 0;
-    if (!known)
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        strbuf_format(&known, "%s%s", i > 0 ? ", " : "", kinds[i].name);
+        if (strcmp(json_text_of(config, "model_type"), kinds[i].name) == 0)
+            kind = &kinds[i];
+    }
+    if (kind == NULL)
         status = inlay_fail(diag, INLAY_UNSUPPORTED,
-                            "config.json: model_type '%.60s' reads images in a way that is not supported; llava, "
-                            "llava_onevision, idefics3 and smolvlm are",
-                            json_text_of(config, "model_type"));
+                            "config.json: model_type '%.60s' reads images in a way that is not supported; these are "
+                            "supported: %s",
+                            json_text_of(config, "model_type"), known.data != NULL ? known.data : "");
+    if (out_kind != NULL)
+        *out_kind = kind;
+    strbuf_deinit(&known);
     json_decref(config);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "inlay/text.h"
+#include "texts/model/image_folder.h"
 #include "texts/model/pixels.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -33,8 +34,8 @@ struct encoded_image {
 struct plane_reader {
     pixel_form form;
     pixel_decoder decoder;
-    uint32_t pixels, mask, features; /* inputs and the output; mask: INLAY_NONE: it has none */
-    uint32_t rank;                   /* of pixels */
+    uint32_t pixels, mask, grid, features; /* inputs and the output; mask, grid: INLAY_NONE: it has none */
+    uint32_t rank;                         /* of pixels */
 };
 
 struct image_encoder {
@@ -155,20 +156,25 @@ inlay_status image_encoder_create(inlay_session *session, const decode_model *mo
 }
 
 /* Finds the inputs and the output of the encoder of a published folder, and the width of its rows. */
-static inlay_status find_planes(inlay_session *session, struct plane_reader *planes, int64_t *out_width,
+static inlay_status find_planes(inlay_session *session, bool has_grid, struct plane_reader *planes, int64_t *out_width,
                                 inlay_diag *diag)
 {
     inlay_io_info info = { .struct_size = sizeof info };
 
     planes->pixels = inlay_session_find_input(session, "pixel_values");
     planes->mask = inlay_session_find_input(session, "pixel_attention_mask");
+    planes->grid = inlay_session_find_input(session, "image_grid_thw");
+    if (planes->grid == INLAY_NONE)
+        planes->grid = inlay_session_find_input(session, "grid_thw");
     planes->features = inlay_session_find_output(session, "image_features");
     for (uint32_t i = 0; inlay_session_input(session, i, &info) == INLAY_OK; i++) {
         const bool is_mask = i == planes->mask && info.dtype == INLAY_BOOL && info.rank == 4;
+        const bool is_grid = i == planes->grid && has_grid && info.dtype == INLAY_INT64 && info.rank == 2;
 
-        if (i == planes->pixels && info.dtype == INLAY_FLOAT && (info.rank == 4 || info.rank == 5))
+        if (i == planes->pixels && info.dtype == INLAY_FLOAT &&
+            (has_grid ? info.rank == 2 : info.rank == 4 || info.rank == 5))
             planes->rank = info.rank;
-        else if (!is_mask && info.optional == 0)
+        else if (!is_mask && !is_grid && info.optional == 0)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%.100s' is not supplied, or not with its type",
                               info.name);
     }
@@ -192,25 +198,44 @@ static inlay_status check_tile_tokens(const struct tokenizer *tokenizer, inlay_d
     return INLAY_OK;
 }
 
+/* The processor and the decoder are those of a model with or without a grid. */
+static inlay_status check_grid(const image_kind *kind, const pixel_form *form, const decode_model *model,
+                               inlay_diag *diag)
+{
+    if (kind->has_grid != (form->patch > 0))
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "preprocessor_config.json: its image_processor_type is not supported for model_type '%s'",
+                          kind->name);
+    if (kind->has_grid != (model->image_shifts != INLAY_NONE))
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the decoder's input position_ids has not the axes that model_type '%s' needs", kind->name);
+    return INLAY_OK;
+}
+
 inlay_status image_encoder_create_published(inlay_session *session, const image_source *source,
                                             const decode_model *model, image_encoder **out_encoder, inlay_diag *diag)
 {
     struct plane_reader *planes = calloc(1, sizeof *planes);
+    const image_kind *kind;
     int64_t width = 0;
     inlay_status status;
 
     *out_encoder = NULL;
     if (planes == NULL)
         return no_memory(diag, "for the encoder of images");
-    INLAY_TRY(find_planes(session, planes, &width, diag));
+    INLAY_TRY(image_folder_check(source->folder, &kind, diag));
+    INLAY_TRY(find_planes(session, kind->has_grid, planes, &width, diag));
     INLAY_TRY(check_width(model, width < 0 ? model->image_width : width, diag)); /* each run checks an open width */
     INLAY_TRY(pixel_form_read(source->folder, &planes->form, diag));
+    INLAY_TRY(check_grid(kind, &planes->form, model, diag));
     if (planes->form.tiles)
         INLAY_TRY(check_tile_tokens(source->tokenizer, diag));
     INLAY_TRY(pixel_decoder_open(&planes->decoder, source->options, diag));
     INLAY_TRY(create(session, model, out_encoder, diag));
     (*out_encoder)->planes = planes;
     (*out_encoder)->has_tiles = planes->form.tiles;
+    (*out_encoder)->begin = kind->begin;
+    (*out_encoder)->end = kind->end;
     return INLAY_OK;
 done:
     pixel_decoder_close(&planes->decoder);
@@ -282,7 +307,7 @@ static inlay_status run_file(inlay_context *context, const struct encoded_image 
 static inlay_status set_planes(inlay_context *context, uint32_t input, inlay_dtype dtype, uint32_t rank,
                                const int64_t *dims, void *data, inlay_diag *diag)
 {
-    uint64_t bytes = dtype == INLAY_FLOAT ? sizeof(float) : 1;
+    uint64_t bytes = inlay_dtype_bits(dtype) / 8;
     inlay_value *value = NULL;
     inlay_status status;
 
@@ -301,7 +326,7 @@ static inlay_status run_planes(image_encoder *encoder, struct encoded_image *ima
     const struct plane_reader *reader = encoder->planes;
     pixel_planes planes = { .data = NULL };
     uint8_t *seen = NULL;
-    int64_t dims[5] = { 1 };
+    int64_t dims[5] = { 1 }, grid[3] = { 1 };
     const inlay_value *pixels;
     inlay_status status;
 
@@ -309,11 +334,20 @@ static inlay_status run_planes(image_encoder *encoder, struct encoded_image *ima
     pixels = inlay_context_output(reader->decoder.context, 0);
     INLAY_TRY(pixels_prepare(&reader->form, inlay_value_data(pixels), inlay_value_dims(pixels)[0],
                              inlay_value_dims(pixels)[1], &planes, diag));
-    image->tile_rows = (size_t)planes.rows;
-    image->tile_columns = (size_t)planes.columns;
-    memcpy(dims + 1, (int64_t[]){ planes.count, 3, planes.height, planes.width }, 4 * sizeof *dims);
+    if (reader->form.patch > 0) {
+        grid[1] = planes.rows;
+        grid[2] = planes.columns;
+        image->columns = (size_t)(planes.columns / reader->form.merged);
+        memcpy(dims + 3, (int64_t[]){ planes.count, planes.width }, 2 * sizeof *dims);
+    } else {
+        image->tile_rows = (size_t)planes.rows;
+        image->tile_columns = (size_t)planes.columns;
+        memcpy(dims + 1, (int64_t[]){ planes.count, 3, planes.height, planes.width }, 4 * sizeof *dims);
+    }
     INLAY_TRY(set_planes(encoder->context, reader->pixels, INLAY_FLOAT, reader->rank, dims + 5 - reader->rank,
                          planes.data, diag));
+    if (reader->form.patch > 0 && reader->grid != INLAY_NONE)
+        INLAY_TRY(set_planes(encoder->context, reader->grid, INLAY_INT64, 2, (int64_t[]){ 1, 3 }, grid, diag));
     if (reader->mask != INLAY_NONE) { /* no pixel is one of padding */
         seen = malloc((size_t)(planes.count * planes.height * planes.width));
         if (seen == NULL) {
@@ -327,6 +361,8 @@ static inlay_status run_planes(image_encoder *encoder, struct encoded_image *ima
     status = inlay_context_run(encoder->context, NULL, diag);
 done:
     (void)inlay_context_set_input(encoder->context, reader->pixels, NULL, NULL);
+    if (reader->grid != INLAY_NONE)
+        (void)inlay_context_set_input(encoder->context, reader->grid, NULL, NULL);
     if (reader->mask != INLAY_NONE)
         (void)inlay_context_set_input(encoder->context, reader->mask, NULL, NULL);
     free(planes.data);
@@ -368,13 +404,16 @@ static inlay_status encode(image_encoder *encoder, struct encoded_image *image, 
     if (encoder->grid != INLAY_NONE) {
         const int64_t *grid = inlay_value_data(inlay_context_output(encoder->context, encoder->grid));
 
-        if (grid[1] <= 0 || image->count % (size_t)grid[1] != 0 || grid[0] != (int64_t)(image->count / (size_t)grid[1]))
+        if (grid[1] <= 0 || grid[0] != (int64_t)(image->count / (size_t)grid[1]))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "the vision part says that the %zu rows of an image are a grid of %lld rows and %lld "
                               "columns",
                               image->count, (long long)grid[0], (long long)grid[1]);
         image->columns = (size_t)grid[1];
     }
+    if (image->columns > 0 && image->count % image->columns != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the vision part made %zu rows, for a grid of %zu columns",
+                          image->count, image->columns);
     image->rows = malloc(inlay_value_bytes(rows));
     if (image->rows == NULL)
         return no_memory(diag, "for the rows of an image");

@@ -1,6 +1,9 @@
 /* texts/model/join.h - one model of a decoder and of the embedding of its tokens, which are two files where models read
  * images: embed_tokens.onnx makes of `input_ids` the input `inputs_embeds` of the decoder, and perhaps others. The
- * result is a model in memory with the input `input_ids`, whose weights stay in the files. */
+ * result is a model in memory with the input `input_ids`, whose weights stay in the files.
+ *
+ * Where the decoder's `position_ids` is [3, batch, tokens], for a time, a row and a column, the input becomes [batch,
+ * tokens], and the constant `image_shifts.none` [1, 3] is what the three differ by from it (image_rows.c). */
 #ifndef TEXTS_JOIN_H
 #define TEXTS_JOIN_H
 #include "base/wire.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SIDE = 4096, MOST_TILES = 256 };
+enum { MOST_SIDE = 4096, MOST_TILES = 256, MOST_PIXELS = 1 << 25, MOST_RATIO = 200, PARTS = 16 };
 
 static const char FILE_NAME[] = "preprocessor_config.json";
 
@@ -30,16 +30,17 @@ static inlay_status read_side(const json_t *value, const char *name, int64_t *ou
 }
 
 /* The kinds of image processors. */
-typedef enum processor { PROCESSOR_CLIP, PROCESSOR_SQUARE, PROCESSOR_TILES } processor;
+typedef enum processor { PROCESSOR_CLIP, PROCESSOR_SQUARE, PROCESSOR_TILES, PROCESSOR_GRID } processor;
 
 static inlay_status find_processor(const json_t *config, processor *out, inlay_diag *diag)
 {
     static const struct {
         const char *name;
         processor kind;
-    } rows[] = { { "CLIPImageProcessor", PROCESSOR_CLIP },      { "CLIPFeatureExtractor", PROCESSOR_CLIP },
-                 { "SiglipImageProcessor", PROCESSOR_SQUARE },  { "LlavaOnevisionImageProcessor", PROCESSOR_SQUARE },
-                 { "Idefics3ImageProcessor", PROCESSOR_TILES }, { "SmolVLMImageProcessor", PROCESSOR_TILES } };
+    } rows[] = { { "CLIPImageProcessor", PROCESSOR_CLIP },     { "CLIPFeatureExtractor", PROCESSOR_CLIP },
+                 { "SiglipImageProcessor", PROCESSOR_SQUARE }, { "LlavaOnevisionImageProcessor", PROCESSOR_SQUARE },
+                 { "Gemma3ImageProcessor", PROCESSOR_SQUARE }, { "Idefics3ImageProcessor", PROCESSOR_TILES },
+                 { "SmolVLMImageProcessor", PROCESSOR_TILES }, { "Qwen2VLImageProcessor", PROCESSOR_GRID } };
     const char *name = json_text_of(config, "image_processor_type");
     size_t bytes;
 
@@ -55,7 +56,7 @@ static inlay_status find_processor(const json_t *config, processor *out, inlay_d
         }
     return inlay_fail(diag, INLAY_UNSUPPORTED,
                       "%s: image_processor_type '%.60s' is not supported; those of CLIP, SigLIP, LLaVA-OneVision, "
-                      "Idefics3 and SmolVLM are",
+                      "Gemma 3, Idefics3, SmolVLM and Qwen2-VL are",
                       FILE_NAME, name);
 }
 
@@ -66,6 +67,39 @@ static bool is_on(const json_t *config, const char *name, bool otherwise)
     return value == NULL || json_is_null(value) ? otherwise : json_is_true(value);
 }
 
+/* A member, or another name of it: a whole number from 1 to `most`. otherwise: if there is none. */
+static inlay_status read_count(const json_t *value, const char *name, int64_t otherwise, int64_t most, int64_t *out,
+                               inlay_diag *diag)
+{
+    *out = value == NULL || json_is_null(value) ? otherwise : json_integer_value(value);
+    if (*out >= 1 && *out <= most)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s is not a whole number from 1 to %lld", FILE_NAME, name,
+                      (long long)most);
+}
+
+/* The sizes of Qwen2-VL: `size` has pixels of the whole image, or min_pixels and max_pixels. */
+static inlay_status read_grid(const json_t *config, pixel_form *form, inlay_diag *diag)
+{
+    const json_t *size = json_object_get(config, "size"), *least = json_object_get(config, "min_pixels"),
+                 *most = json_object_get(config, "max_pixels");
+    inlay_status status;
+
+    least = json_is_integer(least) ? least : json_object_get(size, "shortest_edge");
+    most = json_is_integer(most) ? most : json_object_get(size, "longest_edge");
+    INLAY_TRY(
+        read_count(json_object_get(config, "patch_size"), "patch_size", 14, MOST_SIDE / PARTS, &form->patch, diag));
+    INLAY_TRY(read_count(json_object_get(config, "merge_size"), "merge_size", 2, PARTS, &form->merged, diag));
+    INLAY_TRY(read_count(json_object_get(config, "temporal_patch_size"), "temporal_patch_size", 2, PARTS, &form->frames,
+                         diag));
+    INLAY_TRY(read_count(least, "min_pixels", 56 * 56, MOST_PIXELS, &form->least, diag));
+    INLAY_TRY(read_count(most, "max_pixels", 28 * 28 * 1280, MOST_PIXELS, &form->most, diag));
+    if (form->least > form->most)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: min_pixels is larger than max_pixels", FILE_NAME);
+done:
+    return status;
+}
+
 static inlay_status read_sizes(const json_t *config, processor kind, pixel_form *form, inlay_diag *diag)
 {
     const json_t *size = json_object_get(config, "size"), *crop = json_object_get(config, "crop_size");
@@ -73,6 +107,8 @@ static inlay_status read_sizes(const json_t *config, processor kind, pixel_form 
     const json_t *square = json_object_get(json_object_get(config, "max_image_size"), "longest_edge");
     inlay_status status;
 
+    if (kind == PROCESSOR_GRID)
+        return read_grid(config, form, diag);
     if (kind == PROCESSOR_TILES) {
         INLAY_TRY(read_side(json_object_get(size, "longest_edge"), "size.longest_edge", &form->edge, diag));
         INLAY_TRY(read_side(square, "max_image_size.longest_edge", &form->height, diag));
@@ -150,7 +186,7 @@ static inlay_status check_steps(const json_t *config, processor kind, inlay_diag
 
     json_object_foreach((json_t *)(uintptr_t)config, name, value) {
         bool is_known = strncmp(name, "do_", 3) != 0 || !json_is_true(value) ||
-                        (strcmp(name, "do_pad") == 0 && kind != PROCESSOR_CLIP);
+                        (strcmp(name, "do_pad") == 0 && kind != PROCESSOR_CLIP && kind != PROCESSOR_GRID);
 
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             is_known |= strcmp(name, known[i]) == 0;
@@ -260,6 +296,32 @@ static void find_size(const pixel_form *form, const struct picture *image, int64
     }
 }
 
+/* The sides of a grid: multiples of a square, by Qwen2-VL's rules, with their rounding to even numbers. */
+static inlay_status find_grid_size(const pixel_form *form, const struct picture *image, int64_t *height, int64_t *width,
+                                   inlay_diag *diag)
+{
+    const double step = (double)(form->patch * form->merged), tall = (double)image->height, wide = (double)image->width;
+    double h = nearbyint(tall / step) * step, w = nearbyint(wide / step) * step;
+
+    if (fmax(tall, wide) / fmin(tall, wide) > MOST_RATIO)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "one of its sides has more than %d times the length of the other",
+                          MOST_RATIO);
+    if (h * w > (double)form->most) {
+        const double shrink = sqrt(tall * wide / (double)form->most);
+
+        h = fmax(step, floor(tall / shrink / step) * step);
+        w = fmax(step, floor(wide / shrink / step) * step);
+    } else if (h * w < (double)form->least) {
+        const double grow = sqrt((double)form->least / (tall * wide));
+
+        h = ceil(tall * grow / step) * step;
+        w = ceil(wide * grow / step) * step;
+    }
+    *height = (int64_t)h;
+    *width = (int64_t)w;
+    return INLAY_OK;
+}
+
 static int64_t round_up(int64_t value, int64_t step)
 {
     return (value + step - 1) / step * step;
@@ -336,15 +398,51 @@ done:
     return status;
 }
 
+/* A row for each patch, the patches of a square together: its colours, their frames, which are equal, and pixels. */
+static inlay_status prepare_grid(const pixel_form *form, const struct picture *image, pixel_planes *planes,
+                                 inlay_diag *diag)
+{
+    const int64_t patch = form->patch, merged = form->merged, squares = image->width / (patch * merged);
+    inlay_status status;
+
+    planes->rows = image->height / patch;
+    planes->columns = image->width / patch;
+    planes->count = planes->rows * planes->columns;
+    planes->width = 3 * form->frames * patch * patch;
+    planes->data = malloc((size_t)(planes->count * planes->width) * sizeof *planes->data);
+    status = planes->data != NULL ? INLAY_OK : no_memory(diag, "for an image");
+    for (int64_t i = 0; status == INLAY_OK && i < planes->count; i++) {
+        const int64_t square = i / (merged * merged), place = i % (merged * merged);
+        const int64_t top = (square / squares * merged + place / merged) * patch,
+                      left = (square % squares * merged + place % merged) * patch;
+        float *out = planes->data + i * planes->width;
+
+        for (int64_t colour = 0; colour < 3; colour++)
+            for (int64_t frame = 0; frame < form->frames; frame++)
+                for (int64_t k = 0; k < patch * patch; k++)
+                    *out++ = ((float)image->pixels[((top + k / patch) * image->width + left + k % patch) * 3 + colour] *
+                                  form->scale -
+                              form->mean[colour]) /
+                             form->deviation[colour];
+    }
+    return status;
+}
+
 inlay_status pixels_prepare(const pixel_form *form, const uint8_t *pixels, int64_t height, int64_t width,
                             pixel_planes *out_planes, inlay_diag *diag)
 {
     const struct picture given = { (uint8_t *)(uintptr_t)pixels, height, width };
     struct picture resized = { NULL, 0, 0 };
-    int64_t new_height, new_width;
+    int64_t new_height = 0, new_width = 0;
     inlay_status status = INLAY_OK;
 
     *out_planes = (pixel_planes){ .data = NULL };
+    if (form->patch > 0) {
+        INLAY_TRY(find_grid_size(form, &given, &new_height, &new_width, diag));
+        INLAY_TRY(resize(form, &given, new_height, new_width, &resized, diag));
+        status = prepare_grid(form, &resized, out_planes, diag);
+        goto done;
+    }
     if (form->resizes) {
         find_size(form, &given, &new_height, &new_width);
         if (new_height > MOST_SIDE * 16 || new_width > MOST_SIDE * 16)

@@ -14,6 +14,9 @@ typedef struct pixel_form {
     int64_t edge;                    /* of the resized image: its shorter side, or with tiles its longer side */
     int64_t crop_height, crop_width; /* of the middle of the resized image; 0: all of it */
     bool splits;                     /* with tiles: a large image has squares */
+    int64_t patch, merged, frames;   /* of a grid (Qwen2-VL): pixels of the side of a patch, patches of the side of the
+                                      * square that a row is made of, frames of an image; patch 0: no grid */
+    int64_t least, most;             /* of a grid: pixels */
     float scale, mean[3], deviation[3];
 } pixel_form;
 
@@ -23,9 +26,9 @@ INLAY_NODISCARD inlay_status pixel_form_read(const char *folder, pixel_form *out
 
 /* What the encoder reads of an image. */
 typedef struct pixel_planes {
-    float *data; /* [count, 3, height, width] owned */
+    float *data; /* [count, 3, height, width] owned; of a grid: [count, width], a row for each patch */
     int64_t count, height, width;
-    int64_t rows, columns; /* of the squares that come before the image itself; 0: there are none */
+    int64_t rows, columns; /* of the squares that come before the image itself; 0: there are none; of a grid: patches */
 } pixel_planes;
 
 /* pixels: [height, width, 3]. out_planes->data is the caller's to free. */

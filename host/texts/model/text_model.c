@@ -111,17 +111,21 @@ done:
     return status;
 }
 
-/* The text of the token for images, by config.json. false: out of memory. */
+/* The text of the token that templates print for an image, by config.json: that before an image, if there is one, or
+ * that of its rows. false: out of memory. */
 static bool find_image_mark(text_model *text, const text_source *source)
 {
+    static const char *const names[] = { "boi_token_index", "image_token_id", "image_token_index" };
     json_t *root = load_json(source, "config.json");
-    const json_t *id = json_object_get(root, "image_token_id"), *index = json_object_get(root, "image_token_index");
-    const json_t *token = json_is_integer(id) ? id : index;
+    const json_t *token = NULL;
     size_t bytes = 0;
     bool special, good = true;
-    const char *mark =
-        json_is_integer(token) ? tokenizer_bytes(text->tokenizer, json_integer_value(token), &bytes, &special) : NULL;
+    const char *mark;
 
+    for (size_t i = 0; i < sizeof names / sizeof *names && !json_is_integer(token); i++)
+        token = json_object_get(root, names[i]);
+    mark =
+        json_is_integer(token) ? tokenizer_bytes(text->tokenizer, json_integer_value(token), &bytes, &special) : NULL;
     if (mark != NULL && bytes > 0) {
         text->image_mark = strndup(mark, bytes);
         good = text->image_mark != NULL;
@@ -223,6 +227,22 @@ static char *read_text(const char *path)
 static const char chat_ml[] = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
                               "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
+/* PaliGemma has no template: images come first, then the token that begins texts, and the text ends with a newline. */
+static const char paligemma[] =
+    "{% for m in messages %}{% for p in m.content %}{% if p.type == 'image' %}<image>{% endif %}{% endfor %}"
+    "{% endfor %}{{ bos_token }}{% for m in messages %}{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}"
+    "{% endif %}{% endfor %}{{ '\n' }}{% endfor %}";
+
+static bool is_paligemma(const text_source *source)
+{
+    json_t *root = load_json(source, "config.json");
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const bool is = type != NULL && strcmp(type, "paligemma") == 0;
+
+    json_decref(root);
+    return is;
+}
+
 /* Reads the chat templates and special tokens of tokenizer_config.json, if it exists. The file chat_template.jinja
  * replaces the default template. false: out of memory. */
 static bool read_chat(text_model *text, const text_source *source)
@@ -241,6 +261,8 @@ static bool read_chat(text_model *text, const text_source *source)
         form = chat_ml;
         text->assumes_chat_ml = true;
     }
+    if (text->chat_template == NULL && form == NULL && is_paligemma(source))
+        form = paligemma;
     if (text->chat_template == NULL && form != NULL)
         text->chat_template = strdup(form);
     text->tool_template = tools != NULL ? strdup(tools) : NULL;
