@@ -43,8 +43,8 @@ void gguf_write_grid_target(const struct vision *v)
     const double unit = (double)(MERGED * v->patch);
 
     gguf_builder_scalar(b, "image.step", unit);
-    gguf_builder_scalar(b, "image.least", LEAST_ROWS * unit * unit);
-    gguf_builder_scalar(b, "image.most", MOST_ROWS * unit * unit);
+    gguf_builder_scalar(b, "image.least", (double)LEAST_ROWS * unit * unit);
+    gguf_builder_scalar(b, "image.most", (double)MOST_ROWS * unit * unit);
     gguf_builder_program(
         b,
         "Div $.size.float $.step > $.steps;Add $.steps $.half > $.up;Floor $.up > $.nearest;"
