@@ -98,7 +98,7 @@ void gguf_begin_altup(struct builder *b)
     onnx_tensor(b->out, "altup.first", INLAY_INT64, NULL, 0, &(int64_t){ 0 }, sizeof(int64_t));
     onnx_tensor(b->out, "altup.others", INLAY_FLOAT, (int64_t[]){ STREAMS, 1 }, 2, others, sizeof others);
     gguf_builder_program(b, "[0] > no_keys.none;1 > altup.one;", "");
-    gguf_builder_scalar(b, "altup.share", 1.0 / STREAMS);
+    gguf_builder_scalar(b, "altup.share", 1.0 / (double)STREAMS);
     gguf_builder_scalar(b, "altup.half_root", sqrt(0.5));
     gguf_builder_scalar(b, "altup.width", 1.0 / (double)b->width);
     gguf_builder_scalar(b, "sparse.deviations", 1.6448533535003662);

@@ -52,7 +52,7 @@ void gguf_write_grid_target(const struct vision *v)
     const double unit = (double)(v->merged * v->patch);
 
     gguf_builder_scalar(b, "image.step", unit);
-    gguf_builder_scalar(b, "image.least", LEAST_ROWS * unit * unit);
+    gguf_builder_scalar(b, "image.least", (double)LEAST_ROWS * unit * unit);
     gguf_builder_scalar(b, "image.most", (double)v->projector->most_rows * unit * unit);
     gguf_builder_program(
         b,
