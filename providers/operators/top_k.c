@@ -11,9 +11,9 @@
 #include "operators/work.h"
 
 /* BLOCK, PART: elements tested at once, first BLOCK, then PART of them, before single ones. FEW: maximum k for a heap.
- * SHORT: maximum elements for counting. COLUMNS: rows along an axis that is not the last, copied together: they share
- * cache lines. */
-enum { BLOCK = 64, PART = 16, FEW = 16, SHORT = 192, COLUMNS = 16 };
+ * SHORT: maximum elements for counting. SCANNED: elements for each of the best k from which a heap is faster. COLUMNS:
+ * rows along an axis that is not the last, copied together: they share cache lines. */
+enum { BLOCK = 64, PART = 16, FEW = 16, SHORT = 192, SCANNED = 16, COLUMNS = 16 };
 
 /* Returns the number of elements of a part, if the maxima of parts are used as a bound for the best k of a row; 0 if
  * they are not. */

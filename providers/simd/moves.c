@@ -238,6 +238,14 @@ VEC_INLINE void deinterleave_bytes(const int channels, const uint8_t *restrict i
         output[3 * step + i] = input[channels * i + 3];
 }
 
+/* Squares of few bytes, or of pixels of a few bytes, would be mostly empty. */
+static bool is_thin(int64_t x_row, int64_t y_row, int64_t rows, int64_t columns)
+{
+    enum { FEW = 128, THIN = 8 };
+
+    return rows * columns <= FEW || (rows < THIN && y_row == rows) || (columns < THIN && x_row == columns);
+}
+
 KERNEL_PART(void, turn_1, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
 {
     enum { MANY = 64 };
@@ -246,6 +254,10 @@ KERNEL_PART(void, turn_1, const char *input, int64_t x_row, char *output, int64_
         deinterleave_bytes(3, (const uint8_t *)input, (uint8_t *)output, y_row, rows);
     else if (columns == 4 && x_row == 4 && rows >= MANY)
         deinterleave_bytes(4, (const uint8_t *)input, (uint8_t *)output, y_row, rows);
+    else if (is_thin(x_row, y_row, rows, columns))
+        for (int64_t c = 0; c < columns; c++)
+            for (int64_t r = 0; r < rows; r++)
+                output[c * y_row + r] = input[r * x_row + c];
     else
         turn_squares(input, x_row, output, y_row, rows, columns, 4);
 }

@@ -264,6 +264,7 @@ static void random_softmax(void **state)
         inlay_dtype dtype = types[round % 4];
         bool flattens = round / 4 % 2, logarithm = round / 8 % 2;
         uint32_t rank = (uint32_t)random_between(&seed, 1, 4), axis = (uint32_t)random_between(&seed, 0, rank - 1);
+        const int64_t few = random_between(&seed, 2, 18);
         int64_t dims[4], count = 1, n = 1, inner = 1;
         double slack = dtype == INLAY_FLOAT     ? 2e-6
                        : dtype == INLAY_DOUBLE  ? 1e-12
@@ -273,8 +274,13 @@ static void random_softmax(void **state)
         double *before, *sums;
         static kernel_case c;
 
+        if (round % 40 < 4) { /* a long axis before a short one */
+            rank = 2;
+            axis = 0;
+        }
         for (uint32_t d = 0; d < rank; d++) {
-            dims[d] = pick_size(count, random_between(&seed, 0, 9) == 0, 20, 300, 6);
+            dims[d] = round % 40 < 4 ? (d == 0 ? 4096 / few + random_between(&seed, 1, 200) : few)
+                                     : pick_size(count, random_between(&seed, 0, 9) == 0, 20, 300, 6);
             count *= dims[d];
             *(d == axis || (d > axis && flattens) ? &n : &inner) *= d >= axis ? dims[d] : 1;
         }
@@ -338,6 +344,51 @@ static void first_maxima(void **state)
     }
 }
 
+/* ArgMax and ArgMin of rows of any length, with equal elements and NaN. */
+static void random_indices(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_INT32, INLAY_UINT8, INLAY_FLOAT16 };
+
+    (void)state;
+    for (uint32_t round = 0; round < 1000; round++) {
+        const inlay_dtype dtype = types[round % 5];
+        const bool smallest = random_between(&seed, 0, 1), last = random_between(&seed, 0, 1),
+                   nans = dtype != INLAY_INT32 && dtype != INLAY_UINT8 && round % 3 == 0;
+        const int64_t dims[2] = { random_between(&seed, 1, 5), random_between(&seed, 1, round % 2 != 0 ? 20 : 80) },
+                      results[2] = { dims[0], 1 };
+        struct guard from = guard_alloc((size_t)kit_bytes(dtype, dims[0] * dims[1])),
+                     to = guard_alloc((size_t)dims[0] * sizeof(int64_t));
+        double values[5 * 80];
+        static kernel_case c;
+
+        for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
+            values[i] = nans && random_between(&seed, 0, 20) == 0 ? NAN : (double)random_between(&seed, 0, 9);
+            convert_from_f64(dtype, from.data, i, 1, &values[i], 0);
+        }
+        c = (kernel_case){ .op_type = smallest ? "ArgMin" : "ArgMax", .since_version = 13 };
+        kernel_case_int(&c, "axis", 1);
+        kernel_case_int(&c, "select_last_index", last);
+        kernel_case_input(&c, dtype, 2, dims, from.data, false);
+        kernel_case_output(&c, INLAY_INT64, 2, results, to.data);
+        assert_int_equal(kernel_case_prepare(&c, &operators_arg_max), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        for (int64_t row = 0; row < dims[0]; row++) {
+            const double *at = values + row * dims[1];
+            int64_t want = 0;
+
+            for (int64_t i = 1; i < dims[1]; i++)
+                want = isnan(at[want]) ? (last && isnan(at[i]) ? i : want)
+                       : isnan(at[i]) || (smallest ? at[i] < at[want] : at[i] > at[want]) || (last && at[i] == at[want])
+                           ? i
+                           : want;
+            assert_int_equal(((int64_t *)to.data)[row], want);
+        }
+        kernel_case_deinit(&c);
+        guard_free(&from);
+        guard_free(&to);
+    }
+}
+
 /* CumSum and CumProd of small integers along each axis, in and out of place: exact in every type. */
 static void running_sums(void **state)
 {
@@ -394,7 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_reductions), cmocka_unit_test(extrema_of_nan), cmocka_unit_test(large_roots),
         cmocka_unit_test(wrong_axes),        cmocka_unit_test(random_softmax), cmocka_unit_test(first_maxima),
-        cmocka_unit_test(running_sums),
+        cmocka_unit_test(running_sums),      cmocka_unit_test(random_indices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
