@@ -19,8 +19,8 @@ types: for each architecture of tests/formats and each type of weights, the gree
     the same file and from its weights as F32 (llama.cpp rounds activations to 8 bits otherwise), and tokens a second of
     a prompt and of one text on one thread, the fastest of the rounds.
 contexts: for each type, by inlay-serve and llama-server (with flash attention): seconds to the first token of prompts of
-    4,000 and 16,000 tokens, and ms of the tokens after them, the fastest of the rounds. `chrt -r 1` makes other programs
-    wait.
+    4,000 and 16,000 tokens, and the mean ms of the tokens after them, the fastest of the rounds. `chrt -r 1` makes other
+    programs wait.
 opening: for each type, seconds and peak memory (VmHWM) of processes that make one token after a prompt of a few: `inlay
     generate` without packs in the cache and with them, `llama-completion`; and peak memory of `inlay chat`, inlay-serve
     and `inlay generate --draft`, as a multiple of the file."""
@@ -345,7 +345,7 @@ def contexts(args):
                         times = peer.complete(prompt_of(number, size), True)[1]
                     finally:
                         peer.stop()
-                    side.append((times[0], min(b - a for a, b in zip(times, times[1:])) * 1e3))
+                    side.append((times[0], (times[-1] - times[0]) / (len(times) - 1) * 1e3))
             a, b = ([min(one) for one in zip(*side)] for side in rounds)
             print("| %s | %d | %s |" % (kind, size, " | ".join("%.2f, %.2f: %.2f" % (x, y, y / x) for x, y in zip(a, b))),
                   flush=True)
