@@ -14,13 +14,13 @@
 
 enum { MAX_SIDE = 4096, MAX_TILED_SIDE = 1 << 14, MOST_TILES = 256 };
 
-#define PROJECTOR_EPSILON 1e-5F /* of InternVL's norm, whatever the key of the encoder says */
+#define PROJECTOR_EPSILON 1e-5F /* of InternVL's norm; the encoder's key does not apply to it */
 #define QWEN "<|vision_start|>", "<|vision_end|>"
 
 static const struct projector projectors[] = {
     { .name = "mlp", .kind = PROJECTOR_PRODUCTS, .around = { 122, 116, 104 } },
     { "gemma3", "<start_of_image>", "<end_of_image>", PROJECTOR_MEANS, .most_rows = 0 },
-    { .name = "idefics3", .kind = PROJECTOR_TILES }, /* each tile has texts, which whoever reads images adds */
+    { .name = "idefics3", .kind = PROJECTOR_TILES }, /* each tile has texts, which the caller adds */
     { "internvl", "<img>", "</img>", PROJECTOR_SIZES, .most_rows = 0 },
     { "qwen2vl_merger", QWEN, PROJECTOR_GRID, .most_rows = 4096 },
     { "qwen2.5vl_merger", QWEN, PROJECTOR_WINDOWS, .most_rows = 4096, .rms = true },

@@ -1,12 +1,12 @@
 /* gguf_vision_grid.c - encoders of images of any size: Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Pixtral. An image is resized
- * to sides that are multiples of the squares of patches that a row is made of, its aspect ratio kept. Queries and keys
+ * to sides that are multiples of the square of patches that gives one row, its aspect ratio kept. Queries and keys
  * rotate by the row of their patch in one half of a head's pairs, and by its column in the other. In Qwen2.5-VL most
  * layers see windows of 112 x 112 pixels only. Qwen3-VL adds positions, interpolated from a square of them, and its
  * rows have parts that are made of the outputs of layers, for the first layers of the language model.
  *
  * The patches are in the order of windows [windows, patches of a window, width] from the first product to the last
  * layer. Windows at the right and lower edge are filled up with patches that no other one sees. Without windows, each
- * square of patches that a row is made of is one. */
+ * square of patches that gives one row is a window. */
 #include "formats/gguf_vision.h"
 #include "formats/onnx_write.h"
 #include <inttypes.h>

@@ -66,7 +66,7 @@ void gguf_resize_to_tiles(const struct vision *v)
     resize_lanczos(v, "image.once", "image.first", "image.fitted", "image.resized");
 }
 
-/* The image in one square, whatever its aspect ratio. */
+/* The image, of any aspect ratio, resized to one square. */
 static void write_whole(const struct vision *v)
 {
     struct builder *b = v->b;

@@ -5,7 +5,7 @@
 COMMAND: inlay on another architecture, in an emulator, which verifies the runs. Models are those of tests/lock/proof.py and
 tests/lock/crossing.py, alternately, or the FILES. For each model and each number of regions all regions are checked; none may
 fail. Each flip then changes one bit of a float tensor that leaves a region, chosen at random with its element and bit; the
-machine goes on computing from there, and writes the proof of that run. `verify-run --region random` checks one region: it has
+machine continues the run with it, and writes the proof of that run. `verify-run --region random` checks one region: it has
 to find the flip if and only if that is the region that was computed wrongly. Prints how many were found, how many were
 expected to be, and the false alarms; the exit code is 1 if a check was wrong."""
 import argparse

@@ -178,7 +178,7 @@ static void packed_weights_stay_packed(void **state)
     run_twice(HALVES, NULL, 0, y);
 }
 
-/* The first provider, whatever it costs, might compute the Transposes in each run. */
+/* This policy ignores costs: its first provider might compute the Transposes in each run. */
 static void priority_folds(void **state)
 {
     float y[SIDE];

@@ -202,16 +202,11 @@ static void write_cast(struct wire *out, const char *from_prefix, wire_span from
                        uint64_t dtype)
 {
     const wire_mark mark = wire_begin(out, GRAPH_NODE);
-    wire_mark attribute;
 
     onnx_write_name(out, NODE_INPUT, from_prefix, from);
     onnx_write_name(out, NODE_OUTPUT, to_prefix, to);
     wire_text(out, NODE_OP, "Cast");
-    attribute = wire_begin(out, NODE_ATTRIBUTE);
-    wire_text(out, 1, "to");
-    wire_int(out, 3, (int64_t)dtype);
-    wire_int(out, 20, 2); /* INT */
-    wire_end(out, attribute);
+    onnx_write_int(out, "to", (int64_t)dtype);
     wire_end(out, mark);
 }
 

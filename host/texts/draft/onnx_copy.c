@@ -164,6 +164,17 @@ void onnx_copy_field(struct wire *out, const onnx_file *file, enum onnx_message 
     }
 }
 
+void onnx_write_int(struct wire *out, const char *name, int64_t value)
+{
+    enum { NAME = 1, NUMBER = 3, TYPE = 20, INT = 2 };
+    const wire_mark mark = wire_begin(out, NODE_ATTRIBUTE);
+
+    wire_text(out, NAME, name);
+    wire_int(out, NUMBER, value);
+    wire_int(out, TYPE, INT);
+    wire_end(out, mark);
+}
+
 bool onnx_has_three_axes(wire_span value)
 {
     const wire_span shape = onnx_text(onnx_text(onnx_text(value, VALUE_TYPE, 0), 1, 0), 2, 0);

@@ -40,6 +40,8 @@ void onnx_copy_tensor(struct wire *out, uint32_t number, const onnx_file *file, 
 /* A field of a message, with all tensors in it as onnx_copy_tensor() writes them. */
 void onnx_copy_field(struct wire *out, const onnx_file *file, enum onnx_message in, const wire_field *field,
                      uint32_t depth);
+/* An attribute of a node: an integer. */
+void onnx_write_int(struct wire *out, const char *name, int64_t value);
 /* Of an input or output. */
 bool onnx_has_three_axes(wire_span value);
 /* The element type of an input or output of floats [a, b, width]; *out_width: 0 if it is not fixed. 0: another form. */

@@ -147,15 +147,8 @@ static void write_step(struct wire *out, const char *op, const char *first, cons
     wire_text(out, NODE_OUTPUT, output);
     wire_text(out, NODE_NAME, output);
     wire_text(out, NODE_OP, op);
-    if (strcmp(op, "Concat") == 0) {
-        enum { NAME = 1, NUMBER = 3, KIND = 20, IS_NUMBER = 2 };
-        const wire_mark axis = wire_begin(out, NODE_ATTRIBUTE);
-
-        wire_text(out, NAME, "axis");
-        wire_int(out, NUMBER, 0);
-        wire_int(out, KIND, IS_NUMBER);
-        wire_end(out, axis);
-    }
+    if (strcmp(op, "Concat") == 0)
+        onnx_write_int(out, "axis", 0);
     wire_end(out, node);
 }
 

@@ -15,7 +15,7 @@ typedef struct pixel_form {
     int64_t crop_height, crop_width; /* of the middle of the resized image; 0: all of it */
     bool splits;                     /* with tiles: a large image has squares */
     int64_t patch, merged, frames;   /* of a grid (Qwen2-VL): pixels of the side of a patch, patches of the side of the
-                                      * square that a row is made of, frames of an image; patch 0: no grid */
+                                      * square that gives one row, frames of an image; patch 0: no grid */
     int64_t least, most;             /* of a grid: pixels */
     float scale, mean[3], deviation[3];
 } pixel_form;

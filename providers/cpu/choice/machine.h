@@ -8,7 +8,7 @@
 typedef struct kernel_machine {
     double flops;  /* operations of a matrix multiplication on one core, per nanosecond */
     double other;  /* time of other vector instructions, relative to a Zen 4 with AVX-512 */
-    double adders; /* throughput of additions beside multiplications, relative to a core that has units for both */
+    double adders; /* speed of additions between multiplications, relative to a core with separate units for them */
     price_memory memory;
 } kernel_machine;
 /* This machine, by its kind of CPU or its profile. */

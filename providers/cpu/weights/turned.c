@@ -55,6 +55,6 @@ void turned_bind_products(inlay_compiled *compiled)
         product->in[1] = turn->in[0];
         product->product.trans_b = !product->product.trans_b;
         compiled->values[turn->in[0]].uses++;
-        turn->silent = --made->uses == 0 && made->output == INLAY_NONE; /* nobody else reads it */
+        turn->silent = --made->uses == 0 && made->output == INLAY_NONE; /* no other op reads it */
     }
 }

@@ -1,5 +1,5 @@
-/* partition/assign/partition_check.c - what holds for the regions of a graph, whatever found them: a solver, a saved
- * plan, or prices that changed. */
+/* partition/assign/partition_check.c - invariants of the regions of a graph, which come from a solver, a saved plan, or
+ * a solution after its prices have changed. */
 #include "inlay/check.h"
 #include "partition/assign/assign.h"
 #include <string.h>

@@ -3,11 +3,6 @@
 #include "inlay/check.h"
 #include "plan/layout/planner.h"
 
-static bool is_kept_in_slab(const plan_place *place)
-{
-    return place->source == PLACE_SLAB && place->kept;
-}
-
 /* Steps [first, last] use the place: they are within its lifetime. */
 static void check_use(const struct plan *plan, uint32_t place, uint32_t first, uint32_t last)
 {
@@ -54,7 +49,7 @@ static void check_steps(const struct plan *plan)
 
 static bool live_at_once(const plan_place *a, const plan_place *b)
 {
-    return is_kept_in_slab(a) || is_kept_in_slab(b) || (a->first <= b->last && b->first <= a->last);
+    return a->kept || b->kept || (a->first <= b->last && b->first <= a->last);
 }
 
 /* Are these two places in use at the same time, at the same bytes? */
