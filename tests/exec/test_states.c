@@ -17,15 +17,17 @@ static const char layer[] = "x : B,8\nold : B,8\na = Add(x, old)\nnew = Tanh(a)\
 static const char *const providers[] = { "cpu,reference", "reference" };
 enum { PROVIDERS = sizeof providers / sizeof providers[0] };
 
-/* Returns false if the provider is not built. */
-static bool try_open(const char *text, const char *names, const char *state, struct rig *out)
+/* Returns false if the provider is not built. more: pairs of options, ended by NULL; or NULL. */
+static bool try_open_with(const char *text, const char *names, const char *const *more, struct rig *out)
 {
-    const char *options[] = {
-        "providers", names, "policy", "priority", "intra_threads", "1", state != NULL ? "state" : NULL, state, NULL
-    };
+    const char *options[40] = { "providers", names, "policy", "priority", "intra_threads", "1" };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
+    for (size_t i = 0; more != NULL && more[i] != NULL; i++) {
+        assert_true(6 + i < sizeof options / sizeof options[0] - 1);
+        options[6 + i] = more[i];
+    }
     script_model(&wire, 23, text);
     if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
         return true;
@@ -33,6 +35,11 @@ static bool try_open(const char *text, const char *names, const char *state, str
         fail_msg("%s", diag.text);
     rig_close(out);
     return false;
+}
+
+static bool try_open(const char *text, const char *names, const char *state, struct rig *out)
+{
+    return try_open_with(text, names, (const char *const[]){ state != NULL ? "state" : NULL, state, NULL }, out);
 }
 
 /* Binds tokens [at, at + rows) of a sequence; their values depend only on their positions. */
@@ -267,18 +274,17 @@ static const char query_groups[] =
     "y, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, l, t) num_heads=4 kv_num_heads=2\n"
     "-> y, present_0, present_1";
 
-/* Two layers: the second reads the result of the first. */
+/* Two layers: the second reads the result of the first, whose rows are those of tokens. */
 static const char query_layers[] =
-    "x0 : B,S,64\npast_0 : B,2,P,16\npast_1 : B,2,P,16\npast_2 : B,2,P,16\npast_3 : B,2,P,16\nmask : B,T\naxis = i[1] "
-    "1\none = [] 1.0\nsum = ReduceSum(mask, axis) keepdims=0\n"
+    "ids : int64 B,S\npast_0 : B,2,P,16\npast_1 : B,2,P,16\npast_2 : B,2,P,16\npast_3 : B,2,P,16\nmask : B,T\n"
+    "axis = i[1] 1\none = [] 1.0\nsum = ReduceSum(mask, axis) keepdims=0\n"
     "less = Sub(sum, one)\nl = Cast(less) to=6\nshape = Shape(mask)\nat = i[] 1\nlong = Gather(shape, at)\n"
-    "t = Cast(long) to=6\n"
-    "c = [400,8]\nw = [64,64]\nw2 = [64,32]\nq = MatMul(x0, w)\nk = MatMul(x0, w2)\nv = MatMul(x0, w2)\n"
-    "x, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, l, t, c, c) num_heads=4 kv_num_heads=2 "
-    "do_rotary=1\n"
+    "t = Cast(long) to=6\ntable = [90,64]\nx0 = Gather(table, ids)\n"
+    "w = [64,64]\nw2 = [64,32]\nq = MatMul(x0, w)\nk = MatMul(x0, w2)\nv = MatMul(x0, w2)\n"
+    "x, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, l, t) num_heads=4 kv_num_heads=2\n"
     "q2 = MatMul(x, w)\nk2 = MatMul(x, w2)\nv2 = MatMul(x, w2)\n"
-    "y, present_2, present_3 = ms.GroupQueryAttention(q2, k2, v2, past_2, past_3, l, t, c, c) num_heads=4 "
-    "kv_num_heads=2 do_rotary=1\n"
+    "y, present_2, present_3 = ms.GroupQueryAttention(q2, k2, v2, past_2, past_3, l, t) num_heads=4 "
+    "kv_num_heads=2\n"
     "-> y, present_0, present_1, present_2, present_3";
 
 /* The later layers compute the places of new rows from the sizes of the first, so that each state is appended by one
@@ -298,6 +304,45 @@ static void all_layers_in_place(void **state)
             fail_msg("state %u is copied", k);
     }
     rig_close(&rig);
+}
+
+/* Appends stay in one region if provider reference runs any of the nodes that compute positions and masks, in the order
+ * of the graph or in another one. */
+static void in_place_beside_any_provider(void **state)
+{
+    static const char *const ops[] = { "Shape", "Gather", "Cast",    "Max",       "Sub",   "Equal",      "Where",
+                                       "Range", "Add",    "Reshape", "Unsqueeze", "Slice", "LessOrEqual" };
+    enum { OPS = sizeof ops / sizeof ops[0], SETS = 24 };
+    inlay_state_info info = { .struct_size = sizeof info };
+    char pins[OPS][40];
+    uint64_t seed = 5;
+
+    (void)state;
+    if (level_is_low())
+        skip();
+    for (uint32_t i = 0; i < OPS; i++)
+        (void)snprintf(pins[i], sizeof pins[i], "op:%s=reference", ops[i]);
+    for (uint32_t set = 0; set < SETS; set++) {
+        const char *more[2 * OPS + 3] = { "policy", "cost" };
+        uint32_t count = 2;
+        struct rig rig;
+
+        for (uint32_t i = 0; i < OPS; i++)
+            if (set == i || random_below(&seed, 3) == 0) {
+                more[count++] = "pin";
+                more[count++] = pins[i];
+            }
+        more[count] = NULL;
+        if (!try_open_with(query_layers, providers[0], more, &rig))
+            skip();
+        assert_int_equal(inlay_session_state_count(rig.session), 4);
+        for (uint32_t k = 0; k < 4; k++) {
+            assert_int_equal(inlay_session_state(rig.session, k, &info), INLAY_OK);
+            if (info.in_place != 1)
+                fail_msg("set %u: state %u is copied", set, k);
+        }
+        rig_close(&rig);
+    }
 }
 
 enum { GQA_MOST = 3, GQA_MASK = 5 };
@@ -525,6 +570,7 @@ int main(void)
         cmocka_unit_test(equal_to_the_reference),
         cmocka_unit_test(group_query_attention_is_right),
         cmocka_unit_test(all_layers_in_place),
+        cmocka_unit_test(in_place_beside_any_provider),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,6 +106,12 @@ struct graph {
     graph_history *history; /* nodes that passes removed, see graph/history.h; NULL: none */
 };
 
+/* An input of the main graph that the next run gets from an output of this run. */
+typedef struct graph_state {
+    uint32_t input, output; /* indexes into the graph's inputs and outputs */
+    uint32_t axis;          /* axis along which the output is longer; INLAY_NONE: the output replaces the input */
+} graph_state;
+
 typedef struct graph_opset {
     const char *domain; /* "ai.onnx" for "" */
     int64_t version;

@@ -216,6 +216,8 @@ typedef struct partition_request {
     struct cost_sizes *sizes;                                 /* likewise: the assumed sizes of symbols */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
+    const graph_state *states; /* of the main graph; their appends stay in one region */
+    uint32_t state_count;
     bool again; /* a rewrite was undone since the names in rules were checked: they may refer to removed nodes */
     const uint8_t *barred; /* partition_again: [offer_count of base] 1 = must not be chosen; NULL = none */
 

@@ -9,12 +9,6 @@
 #include "plan/stream/stream.h"
 #include <pthread.h>
 
-/* An input of the main graph that the next run gets from an output of this run. */
-typedef struct program_state {
-    uint32_t input, output; /* indexes into the graph's inputs and outputs */
-    uint32_t axis;          /* axis along which the output is longer; INLAY_NONE: the output replaces the input */
-} program_state;
-
 /* The environment that all programs of a session share. */
 /* Options of the runs of a session. */
 typedef struct program_runs {
@@ -51,7 +45,7 @@ typedef struct program_env {
     const partition_rules *rules;  /* NULL = none */
     const struct cost_book *costs; /* NULL = none */
     struct cost_sizes *sizes;      /* NULL = none; used while programs are created */
-    const program_state *states;   /* [state_count] */
+    const graph_state *states;     /* [state_count] */
     uint32_t state_count;
     const char *cache_dir;                                    /* see plan/program/blob_cache.h; NULL or "" = none */
     packs_place packs;                                        /* see plan/packs/packs.h */

@@ -320,7 +320,7 @@ inlay_status session_check_caches(const inlay_session *session, const inlay_opti
     const struct graph *graph = session->model->main;
 
     for (uint32_t k = 0; bits_of(options, false) != 0 && k < session->env.state_count; k++) {
-        const program_state *state = &session->env.states[k];
+        const graph_state *state = &session->env.states[k];
         const inlay_value_info *info = &graph->values[graph->inputs[state->input]].info;
 
         if (state->axis != INLAY_NONE && info->dtype != INLAY_UINT8 && info->dtype != INLAY_INT8)

@@ -90,7 +90,7 @@ static bool is_state_pair(const struct graph *graph, uint32_t input, uint32_t ou
     return true;
 }
 
-static bool add_state(inlay_session *session, program_state *list, uint32_t input, uint32_t output, inlay_diag *diag,
+static bool add_state(inlay_session *session, graph_state *list, uint32_t input, uint32_t output, inlay_diag *diag,
                       const char *pair)
 {
     uint32_t axis;
@@ -104,12 +104,12 @@ static bool add_state(inlay_session *session, program_state *list, uint32_t inpu
         return false;
     }
     INLAY_CHECK(session->env.state_count < session->model->main->input_count);
-    list[session->env.state_count++] = (program_state){ input, output, axis };
+    list[session->env.state_count++] = (graph_state){ input, output, axis };
     return true;
 }
 
 /* Finds the user's pair for the input, or a known one. */
-static inlay_status find_pair(inlay_session *session, const inlay_options *options, program_state *list, uint32_t input,
+static inlay_status find_pair(inlay_session *session, const inlay_options *options, graph_state *list, uint32_t input,
                               uint8_t *used, inlay_diag *diag)
 {
     const struct graph *graph = session->model->main;
@@ -134,7 +134,7 @@ static inlay_status find_pair(inlay_session *session, const inlay_options *optio
 inlay_status session_find_states(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     const struct graph *graph = session->model->main;
-    program_state *list = arena_array(&session->arena, (size_t)graph->input_count + 1, sizeof *list);
+    graph_state *list = arena_array(&session->arena, (size_t)graph->input_count + 1, sizeof *list);
     uint8_t *used = arena_array(&session->arena, OPTIONS_MAX_ITEMS, 1);
     inlay_status status = INLAY_OK;
     const char *pair;

@@ -36,7 +36,7 @@ struct run_states {
     bool in_place_failed; /* shapes occurred at which no region can append: states are no longer kept in place */
 };
 
-static const program_state *state_of(const run_states *states, uint32_t k)
+static const graph_state *state_of(const run_states *states, uint32_t k)
 {
     INLAY_CHECK(k < states->prog->env->state_count);
     return &states->prog->env->states[k];
@@ -402,7 +402,7 @@ static inlay_status make_next(const run_states *states, struct slot *slot, uint3
 
 static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *runner, run_value *in, inlay_diag *diag)
 {
-    const program_state *state = state_of(states, k);
+    const graph_state *state = state_of(states, k);
     const uint32_t axis = state->axis;
     const bool in_place = !states->in_place_failed && states->prog->state_steps[k] != INLAY_NONE;
     struct slot *slot = &states->slots[k];
@@ -464,7 +464,7 @@ inlay_status run_states_bind(run_states *states, struct runner *runner, run_valu
 /* Makes the output of the run the current value of the state. */
 static inlay_status commit_state(run_states *states, uint32_t k, const struct runner *runner, inlay_diag *diag)
 {
-    const program_state *state = state_of(states, k);
+    const graph_state *state = state_of(states, k);
     inlay_value *made = runner->out.values[state->output], *before;
     struct slot *slot = &states->slots[k];
 

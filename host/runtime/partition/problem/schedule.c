@@ -115,6 +115,42 @@ static uint32_t source_depth(const struct problem *problem, const uint32_t *choi
     return is_read && depth < SOURCE_DEPTH ? depth + 1 : 0;
 }
 
+static bool has_one_reader(const struct problem *problem, uint32_t node)
+{
+    const inlay_node_info *info = &problem->graph->nodes[node]->info;
+
+    return info->output_count == 1 &&
+           problem->links.reader_at[info->outputs[0] + 1] - problem->links.reader_at[info->outputs[0]] == 1;
+}
+
+/* A Concat that lengthens a state is a source of the node that writes new rows into the result, such as a
+ * TensorScatter: in one region they append in place (plan/program/states.c), whichever provider computes where the rows
+ * belong. */
+static void mark_appends(const struct problem *problem, const uint32_t *choice)
+{
+    const partition_request *request = problem->request;
+    const struct graph *graph = problem->graph;
+    const partition_schedule *schedule = &problem->schedule;
+
+    for (uint32_t k = 0; k < request->state_count; k++) {
+        const uint32_t last = partition_producer_of(graph, graph->outputs[request->states[k].output]);
+        const inlay_node_info *info = last == INLAY_NONE ? NULL : &graph->nodes[last]->info;
+
+        for (uint32_t i = 0; info != NULL && i < info->input_count; i++) {
+            const uint32_t first =
+                info->inputs[i] == INLAY_NONE ? INLAY_NONE : partition_producer_of(graph, info->inputs[i]);
+            const uint32_t class = first == INLAY_NONE ? INLAY_NONE : class_of(problem, choice[first]);
+
+            if (class >= problem->providers || class != class_of(problem, choice[last]) ||
+                problem->partition->offers[choice[first]].node_count > 1 || !has_one_reader(problem, first) ||
+                !graph_node_reads(graph->nodes[first], graph->inputs[request->states[k].input]))
+                continue;
+            schedule->root[schedule->unit_of[first]] = IS_SOURCE;
+            schedule->sources[schedule->unit_of[first]] = true;
+        }
+    }
+}
+
 /* Numbers the units in the order of their first nodes, and counts the inputs that each one waits for. */
 static void make_units(struct problem *problem, const uint32_t *choice)
 {
@@ -149,6 +185,7 @@ static void make_units(struct problem *problem, const uint32_t *choice)
         schedule->root[unit] = source_depth(problem, choice, unit);
         schedule->sources[unit] = schedule->root[unit] != 0;
     }
+    mark_appends(problem, choice);
 }
 
 static void make_ready(struct problem *problem, const uint32_t *choice, uint32_t unit)
@@ -159,7 +196,8 @@ static void make_ready(struct problem *problem, const uint32_t *choice, uint32_t
     heap_push(schedule->heap + schedule->heap_at[class], &schedule->heap_count[class], unit);
 }
 
-/* The outputs of the unit are available: decrements the counters of their readers. */
+/* The outputs of the unit are available: decrements the counters of their readers. Those of a source are available to
+ * its readers as soon as its inputs are. */
 static void release(struct problem *problem, const uint32_t *choice, uint32_t unit)
 {
     partition_schedule *schedule = &problem->schedule;
@@ -176,8 +214,12 @@ static void release(struct problem *problem, const uint32_t *choice, uint32_t un
                  value != INLAY_NONE && reader < problem->links.reader_at[value + 1]; reader++) {
                 uint32_t waiting = schedule->unit_of[problem->links.readers[reader]];
                 INLAY_CHECK(waiting == unit || schedule->pending[waiting] > 0);
-                if (waiting != unit && --schedule->pending[waiting] == 0 && schedule->root[waiting] == 0)
+                if (waiting == unit || --schedule->pending[waiting] > 0)
+                    continue;
+                if (schedule->root[waiting] == 0)
                     make_ready(problem, choice, waiting);
+                else
+                    release(problem, choice, waiting);
             }
         }
     }
@@ -246,12 +288,12 @@ static bool order_units(struct problem *problem, const uint32_t *choice, uint32_
     for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
         if (schedule->pending[unit] == 0 && schedule->root[unit] == 0)
             make_ready(problem, choice, unit);
-    /* Sources are placed directly before their readers, so no unit waits for them. */
     for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
-        if (schedule->root[unit] != 0) {
+        if (schedule->root[unit] != 0)
             schedule->root[unit] = IS_SOURCE;
+    for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
+        if (schedule->root[unit] != 0 && schedule->initial_pending[unit] == 0)
             release(problem, choice, unit);
-        }
     schedule->region_count = schedule->partitions = 0;
     schedule->launch_price = 0;
     for (uint32_t class; (class = next_class(problem, last, unmerged_first)) != INLAY_NONE;) {

@@ -276,7 +276,7 @@ static inlay_status find_state_capacities(struct planner *planner, uint32_t step
 
     *out_rooms = NULL;
     for (uint32_t k = 0; prog->state_steps != NULL && k < prog->env->state_count; k++) {
-        const program_state *state = &prog->env->states[k];
+        const graph_state *state = &prog->env->states[k];
         const uint64_t room = planner->inputs[state->input].room;
         const uint32_t past = prog->graph->inputs[state->input], present = prog->graph->outputs[state->output];
         const bool makes = prog->state_steps[k] == step_index;

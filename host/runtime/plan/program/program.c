@@ -64,6 +64,8 @@ partition_request program_request(const struct program *program)
                                 .rules = env->rules,
                                 .costs = env->costs,
                                 .sizes = env->sizes,
+                                .states = env->states,
+                                .state_count = program->graph->parent == NULL ? env->state_count : 0,
                                 .log = env->log,
                                 .log_ctx = env->log_ctx };
 }

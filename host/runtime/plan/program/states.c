@@ -61,7 +61,7 @@ static bool appends(const program_step *step, uint32_t in, uint32_t out, uint32_
 }
 
 /* The step that appends to the state; INLAY_NONE: none, or other steps read the state. */
-static uint32_t find_step(const struct program *program, const program_state *state)
+static uint32_t find_step(const struct program *program, const graph_state *state)
 {
     const struct graph *graph = program->graph;
     const uint32_t past = graph->inputs[state->input], present = graph->outputs[state->output];
