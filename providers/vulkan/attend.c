@@ -287,7 +287,8 @@ static bool has_elements(const vulkan_build *build, uint32_t value, int64_t coun
     return build->tensors[value].count == count && build->tensors[value].dtype == dtype;
 }
 
-/* A separate dispatch computes the sum only if another node reads it. Otherwise the row shader adds the two inputs. */
+/* The row shader adds the two inputs, and stores the sum if another node reads it. A separate dispatch adds inputs of
+ * several types or sizes. */
 static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -308,11 +309,12 @@ static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
     rows.scale = op->info.inputs[2];
     rows.bias = simple ? INLAY_NONE : vulkan_input_value(op, 3);
     rows.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
-    if (sum == INLAY_NONE && (input->dtype == INLAY_FLOAT || input->dtype == INLAY_FLOAT16) &&
+    if ((input->dtype == INLAY_FLOAT || input->dtype == INLAY_FLOAT16) &&
         has_elements(build, skip, input->count, input->dtype) &&
         (bias == INLAY_NONE || has_elements(build, bias, rows.length, input->dtype))) {
         rows.skip = skip;
         rows.skip_bias = bias;
+        rows.sum = sum;
         return vulkan_emit_rows(build, op, &rows, op->info.inputs[0]);
     }
     if (sum == INLAY_NONE)

@@ -231,10 +231,15 @@ void vulkan_set_words(const vulkan_build *build, const vulkan_dispatch *dispatch
 vulkan_source vulkan_source_of(const vulkan_build *build, uint32_t value)
 {
     const vulkan_tensor *tensor = &build->tensors[value];
+    int64_t reach = tensor->count;
 
     INLAY_CHECK(value < build->compiled->value_count + build->temporaries);
-    return (vulkan_source){ build->tensors[value].place, (uint64_t)tensor->count * vulkan_size_of(tensor->dtype),
-                            tensor->dtype };
+    if (tensor->strided) { /* to its last element, past those between */
+        reach = 1;
+        for (uint32_t d = 0; d < tensor->rank; d++)
+            reach += (tensor->dims[d] - 1) * tensor->strides[d];
+    }
+    return (vulkan_source){ tensor->place, (uint64_t)reach * vulkan_size_of(tensor->dtype), tensor->dtype };
 }
 
 void vulkan_add_operand(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, vulkan_place place,
@@ -338,7 +343,7 @@ void vulkan_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
 
 void vulkan_strides(const vulkan_build *build, uint32_t value, int64_t *strides)
 {
-    if (build->tensors[value].transposed)
+    if (build->tensors[value].strided)
         memcpy(strides, build->tensors[value].strides, sizeof build->tensors[value].strides);
     else
         vulkan_row_major(build->tensors[value].dims, build->tensors[value].rank, strides);

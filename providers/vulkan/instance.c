@@ -63,6 +63,7 @@ static inlay_status lower_all(vulkan_build *build)
     for (uint32_t index = 0; index < build->compiled->op_count && build->status == INLAY_OK; index++) {
         const vulkan_op *op = &build->compiled->ops[index];
         const vulkan_tensor *output = vulkan_output(build, op, 0);
+        const uint32_t first = build->instance->dispatch_count;
 
         if (build->done[index])
             continue;
@@ -73,6 +74,8 @@ static inlay_status lower_all(vulkan_build *build)
             for (uint32_t i = 0; i < op->info.output_count; i++)
                 if (op->info.outputs[i] != INLAY_NONE)
                     vulkan_allocate_value(build, op->info.outputs[i]);
+        for (uint32_t i = first; i < build->instance->dispatch_count; i++)
+            build->instance->dispatches[i].op = index;
         if (build->status != INLAY_OK)
             (void)snprintf(build->diag->node, sizeof build->diag->node, "%s", op->info.name.data);
     }
@@ -108,16 +111,30 @@ inlay_status vulkan_prepare(vulkan_build *build)
     return status;
 }
 
+/* One line for the region, and one for each dispatch: its shader and its first node. */
 static void log_instance(const inlay_compiled *compiled, const inlay_instance *in)
 {
-    char text[160];
+    static const char *const shaders[] = {
+#define X(name, source, defines) #name,
+#include "vulkan/shaders.def"
+#undef X
+    };
+    const inlay_host *host = compiled->state->host;
+    char text[256];
 
     if (compiled->state->gpu == NULL) /* the self-test is not logged */
         return;
     (void)snprintf(text, sizeof text, "vulkan: region of %u nodes: %u dispatches in %u submissions, workspace %llu KiB",
                    compiled->op_count, in->dispatch_count, in->segment_count,
                    (unsigned long long)(in->workspace_bytes / 1024));
-    compiled->state->host->log(compiled->state->host->ctx, INLAY_LOG_DEBUG, text);
+    host->log(host->ctx, INLAY_LOG_DEBUG, text);
+    for (uint32_t i = 0; i < in->dispatch_count; i++) {
+        const inlay_node_info *node = &compiled->ops[in->dispatches[i].op].info;
+
+        (void)snprintf(text, sizeof text, "vulkan: dispatch %u: %s for %s '%s'%s", i, shaders[in->dispatches[i].shader],
+                       node->op_type.data, node->name.data, in->dispatches[i].barrier ? ", after a barrier" : "");
+        host->log(host->ctx, INLAY_LOG_DEBUG, text);
+    }
 }
 
 inlay_status vulkan_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,

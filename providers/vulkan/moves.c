@@ -63,9 +63,64 @@ static bool view_supports(const kit_node *node, const vulkan_operator *row, kit_
     return row->number != 1 || vulkan_is_known(node, 2, why);
 }
 
+/* The strides of a reshape of a tensor with these strides; false: no strides express it. */
+static bool reshape_strides(const vulkan_tensor *from, const int64_t *strides, const vulkan_tensor *to, int64_t *out)
+{
+    int64_t dims[VULKAN_RANK], steps[VULKAN_RANK], left = 1, step = 1;
+    uint32_t d;
+
+    memcpy(dims, from->dims, sizeof dims);
+    memcpy(steps, strides, sizeof steps);
+    d = vulkan_merge_dims(from->rank, dims, 1, (int64_t *const[]){ steps });
+    for (uint32_t k = to->rank; k-- > 0;) {
+        if (left == 1 && to->dims[k] != 1 && d > 0) {
+            d--;
+            left = dims[d];
+            step = steps[d];
+        }
+        if (to->dims[k] == 0 || left % to->dims[k] != 0)
+            return false;
+        out[k] = step;
+        step *= to->dims[k];
+        left /= to->dims[k];
+    }
+    return true;
+}
+
+/* Whether all readers of a value accept these strides of it. */
+static bool is_read_by_strides(const vulkan_build *build, uint32_t value, const int64_t *strides)
+{
+    for (uint32_t index = 0; index < build->compiled->op_count; index++) {
+        const vulkan_op *op = &build->compiled->ops[index];
+        const vulkan_family *family = op->row->family;
+
+        for (uint32_t i = 0; i < op->info.input_count; i++) {
+            const vulkan_tensor *output = &build->tensors[op->info.outputs[0]];
+            int64_t reshaped[VULKAN_RANK];
+
+            if (op->info.inputs[i] != value || family->append_slots != NULL)
+                continue;
+            if (family == &vulkan_view && i == 0 &&
+                reshape_strides(&build->tensors[value], strides, output, reshaped) &&
+                is_read_by_strides(build, op->info.outputs[0], reshaped))
+                continue;
+            if (i >= family->strided_inputs || (family->strided_rank > 0 && output->rank > family->strided_rank))
+                return false;
+        }
+    }
+    return !vulkan_is_output(build, value);
+}
+
+static void set_strides(vulkan_build *build, uint32_t value, const int64_t *strides)
+{
+    build->tensors[value].strided = true;
+    memcpy(build->tensors[value].strides, strides, build->tensors[value].rank * sizeof *strides);
+}
+
 static inlay_status lower_view(vulkan_build *build, const vulkan_op *op)
 {
     const uint32_t input = op->info.inputs[0], output = op->info.outputs[0];
+    int64_t strides[VULKAN_RANK], own[VULKAN_RANK];
     const vulkan_tensor *training = op->row->number == 1 ? vulkan_input(build, op, 2) : NULL;
 
     if (training != NULL && (training->data == NULL || *(const uint8_t *)training->data != 0))
@@ -76,23 +131,13 @@ static inlay_status lower_view(vulkan_build *build, const vulkan_op *op)
     if (vulkan_is_output(build, output))
         return vulkan_emit_copy(build, input, output);
     vulkan_alias(build, output, input, 0);
-    return build->status;
-}
-
-/* Whether all readers of a value accept strides. */
-static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
-{
-    for (uint32_t index = 0; index < build->compiled->op_count; index++) {
-        const vulkan_op *op = &build->compiled->ops[index];
-        const vulkan_family *family = op->row->family;
-
-        for (uint32_t i = 0; i < op->info.input_count; i++)
-            if (op->info.inputs[i] == value && family->append_slots == NULL &&
-                (i >= family->strided_inputs ||
-                 (family->strided_rank > 0 && build->tensors[op->info.outputs[0]].rank > family->strided_rank)))
-                return false;
+    if (build->tensors[input].strided) {
+        vulkan_strides(build, input, own);
+        if (!reshape_strides(&build->tensors[input], own, &build->tensors[output], strides))
+            return vulkan_decline(build, op, "the strides of its input have no such shape");
+        set_strides(build, output, strides);
     }
-    return !vulkan_is_output(build, value);
+    return build->status;
 }
 
 static inlay_status lower_transpose(vulkan_build *build, const vulkan_op *op)
@@ -107,11 +152,10 @@ static inlay_status lower_transpose(vulkan_build *build, const vulkan_op *op)
     vulkan_strides(build, input, strides);
     for (uint32_t d = 0; d < box.rank; d++)
         box.from[d] = strides[from[d]];
-    if (!is_read_by_strides(build, output))
+    if (!is_read_by_strides(build, output, box.from))
         return vulkan_emit_move(build, &box, input, output);
     vulkan_alias(build, output, input, 0);
-    build->tensors[output].transposed = true;
-    memcpy(build->tensors[output].strides, box.from, sizeof build->tensors[output].strides);
+    set_strides(build, output, box.from);
     return build->status;
 }
 
@@ -157,6 +201,7 @@ static inlay_status lower_concat(vulkan_build *build, const vulkan_op *op)
         const vulkan_tensor *input = vulkan_input(build, op, i);
         vulkan_box box = vulkan_whole_box(input);
 
+        vulkan_strides(build, op->info.inputs[i], box.from);
         memcpy(box.to, strides, sizeof strides);
         box.to_base = at * strides[axis];
         at += input->dims[axis];
@@ -165,24 +210,28 @@ static inlay_status lower_concat(vulkan_build *build, const vulkan_op *op)
     return build->status;
 }
 
-/* A slice of a tensor: an alias if its elements are contiguous, otherwise a copy. */
+/* A slice of a tensor: an alias if its elements are contiguous or all readers accept its strides, otherwise a copy. */
 static void emit_slice(vulkan_build *build, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
 {
     const vulkan_tensor *input = &build->tensors[from], *output = &build->tensors[to];
     vulkan_box box = vulkan_whole_box(output);
     int64_t strides[VULKAN_RANK];
-    bool dense = true;
+    bool dense = true, forward = output->count > 0;
 
-    vulkan_row_major(input->dims, input->rank, strides);
+    vulkan_strides(build, from, strides);
     for (uint32_t d = 0; d < input->rank; d++) {
         box.from[d] = strides[d] * step[d];
         box.from_base += strides[d] * start[d];
         dense &= output->dims[d] == 1 || box.from[d] == box.to[d];
+        forward &= step[d] > 0;
     }
-    if (dense && !vulkan_is_output(build, to))
-        vulkan_alias(build, to, from, (uint64_t)box.from_base * vulkan_size_of(output->dtype));
-    else
+    if (vulkan_is_output(build, to) || (!dense && !(forward && is_read_by_strides(build, to, box.from)))) {
         (void)vulkan_emit_move(build, &box, from, to);
+        return;
+    }
+    vulkan_alias(build, to, from, (uint64_t)box.from_base * vulkan_size_of(output->dtype));
+    if (!dense)
+        set_strides(build, to, box.from);
 }
 
 static inlay_status lower_split(vulkan_build *build, const vulkan_op *op)
@@ -302,8 +351,10 @@ static inlay_status lower_tile(vulkan_build *build, const vulkan_op *op)
 const vulkan_family vulkan_view = { .supports = view_supports, .lower = lower_view, .multiple_outputs = true };
 const vulkan_family vulkan_transpose = { .lower = lower_transpose, .strided_inputs = 1 };
 const vulkan_family vulkan_space_depth = { .lower = lower_space_depth, .min_rank = 4, .max_rank = 4 };
-const vulkan_family vulkan_concat = { .lower = lower_concat };
-const vulkan_family vulkan_split = { .lower = lower_split, .multiple_outputs = true, .may_be_part_empty = true };
-const vulkan_family vulkan_slice = { .lower = lower_slice, .needs_known_inputs = true };
+const vulkan_family vulkan_concat = { .lower = lower_concat, .strided_inputs = UINT8_MAX };
+const vulkan_family vulkan_split = {
+    .lower = lower_split, .multiple_outputs = true, .may_be_part_empty = true, .strided_inputs = 1
+};
+const vulkan_family vulkan_slice = { .lower = lower_slice, .needs_known_inputs = true, .strided_inputs = 1 };
 const vulkan_family vulkan_pad = { .supports = pad_supports, .lower = lower_pad, .needs_known_inputs = true };
 const vulkan_family vulkan_tile = { .lower = lower_tile };

@@ -102,13 +102,16 @@ uint32_t vulkan_register_of(const vulkan_build *build, vulkan_program *program, 
 
 uint32_t vulkan_load_axis(const vulkan_build *build, vulkan_program *program, uint32_t value, uint32_t axis)
 {
+    const vulkan_tensor *tensor = &build->tensors[value];
     vulkan_load load = { .value = value };
+    int64_t strides[VULKAN_RANK];
 
     INLAY_CHECK(axis < VULKAN_RANK);
-    if (build->tensors[value].count != 1 && build->tensors[value].count != program->dims[axis])
+    if (tensor->count != 1 && tensor->count != program->dims[axis])
         program->overflow = true;
-    if (build->tensors[value].count > 1)
-        load.strides[axis] = 1;
+    vulkan_strides(build, value, strides);
+    for (uint32_t d = 0; d < tensor->rank; d++) /* one of them at most has several elements */
+        load.strides[axis] = tensor->dims[d] > 1 ? strides[d] : load.strides[axis];
     return add_load(program, &load);
 }
 

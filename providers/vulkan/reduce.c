@@ -211,14 +211,15 @@ vulkan_rows vulkan_rows_of(const vulkan_build *build, const vulkan_op *op, uint3
 
     rows.count = input->count / length;
     rows.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-5);
-    rows.scale = rows.bias = rows.skip = rows.skip_bias = rows.mean = rows.deviation = INLAY_NONE;
+    rows.scale = rows.bias = rows.skip = rows.skip_bias = rows.mean = rows.deviation = rows.sum = INLAY_NONE;
     return rows;
 }
 
 inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vulkan_rows *rows, uint32_t from)
 {
     const uint32_t lanes = lanes_for(build, rows->length, rows->count);
-    const uint32_t asked[] = { rows->mean, rows->deviation }, scales[] = { rows->scale, rows->bias };
+    const uint32_t asked[] = { rows->mean, rows->sum != INLAY_NONE ? rows->sum : rows->deviation };
+    const uint32_t scales[] = { rows->scale, rows->bias };
     const int64_t scale_count = (rows->scale_rows - 1) * rows->scale_step + rows->length / rows->scale_per;
     vulkan_program program;
     vulkan_dispatch *dispatch;
@@ -233,7 +234,8 @@ inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vu
                          rows->mean != INLAY_NONE, rows->deviation != INLAY_NONE,
                          rows->skip == INLAY_NONE        ? 0
                          : rows->skip_bias == INLAY_NONE ? 1
-                                                         : 2);
+                                                         : 2,
+                         rows->sum != INLAY_NONE ? vulkan_size_of(build->tensors[rows->sum].dtype) : 0);
     vulkan_expect_bytes(build, dispatch, (double)(rows->count * rows->length), 16);
     vulkan_require_rounds(build, op, 3 * (rows->length / lanes));
     VULKAN_SET_WORDS(build, dispatch, 0, rows->count, rows->length, rows->inner, vulkan_bits(rows->epsilon),

@@ -1,5 +1,5 @@
 /* region.h - compiles a region of the host's graph to dispatches of shaders. README.md lists the files. Tensors are
- * dense and row-major unless vulkan_tensor.transposed is set. */
+ * dense and row-major unless vulkan_tensor.strided is set. */
 #ifndef VULKAN_REGION_H
 #define VULKAN_REGION_H
 #include "vulkan/gpu.h"
@@ -235,6 +235,7 @@ typedef struct vulkan_dispatch {
     uint32_t operand_count;
     uint32_t words, word_count; /* index of its parameters in inlay_instance.words, and their count */
     double ns;                  /* expected time */
+    uint32_t op;                /* the op whose lowering added it; others may be part of it */
     bool barrier;               /* waits for all earlier dispatches */
 } vulkan_dispatch;
 
@@ -277,9 +278,9 @@ typedef struct vulkan_tensor {
     const void *data; /* elements that are known before the run; or NULL */
     uint64_t data_bytes;
     vulkan_place place;
-    /* The value is the result of a Transpose that is not executed: it shares the place of the Transpose's input and has
-     * these strides. Only ops that read by strides get such a value. */
-    bool transposed;
+    /* The value is the result of a Transpose, Split or Slice that is not executed, or a reshape of one: it shares the
+     * place of its input and has these strides. Only ops that read by strides get such a value. */
+    bool strided;
     int64_t strides[VULKAN_RANK];
 } vulkan_tensor;
 
@@ -473,7 +474,7 @@ vulkan_box vulkan_whole_box(const vulkan_tensor *tensor); /* all of tensor, to a
 inlay_status vulkan_emit_move(vulkan_build *build, vulkan_box *box, uint32_t from, uint32_t to);
 inlay_status vulkan_emit_copy(vulkan_build *build, uint32_t from, uint32_t to);
 void vulkan_row_major(const int64_t *dims, uint32_t rank, int64_t *strides);
-void vulkan_strides(const vulkan_build *build, uint32_t value, int64_t *strides); /* also of transposed values */
+void vulkan_strides(const vulkan_build *build, uint32_t value, int64_t *strides); /* also of strided values */
 /* dims[from] * ... * dims[to - 1] */
 int64_t vulkan_dims_product(const vulkan_tensor *tensor, uint32_t from, uint32_t to);
 /* Drops dimensions of size 1, and merges neighbours that are contiguous in all tensors. Returns the new rank. */
@@ -612,6 +613,7 @@ typedef struct vulkan_rows {
     int64_t scale_rows, scale_step, scale_per; /* see shaders/rows.comp */
     uint32_t skip, skip_bias; /* float values that are added first; skip_bias has the length of a row */
     uint32_t mean, deviation; /* outputs: mean and 1 / deviation of each row */
+    uint32_t sum;             /* output, instead of deviation: x + skip + skip_bias, of their type */
 } vulkan_rows;
 /* Rows over the dimensions from axis on, with attribute epsilon. */
 vulkan_rows vulkan_rows_of(const vulkan_build *build, const vulkan_op *op, uint32_t kind, uint32_t axis);

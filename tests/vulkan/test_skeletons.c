@@ -257,9 +257,14 @@ static void normalisations(void **state)
         { "LpNormalization", "x : 2,4,200\ny = LpNormalization(x)\n-> y" },
         { "ms.SkipLayerNormalization", "x : 2,3,8\nk : 2,3,8\ns = [8]\nb = [8]\nc = [8]\n"
                                        "y = ms.SkipLayerNormalization(x, k, s, b, c)\n-> y" },
+        { "ms.SkipLayerNormalization",
+          "x : 2,3,200\nk : 2,3,200\ns = [200]\nb = [200]\nc = [200]\n"
+          "y, _, _, t = ms.SkipLayerNormalization(x, k, s, b, c)\nz = Neg(t)\n-> y, z, t" },
+        { "ms.SkipLayerNormalization", /* one row for the batch: two dispatches */
+          "x : 2,3,8\nk : 3,8\ns = [8]\nb = [8]\ny, _, _, t = ms.SkipLayerNormalization(x, k, s, b)\n-> y, t" },
         { "ms.SkipSimplifiedLayerNormalization", /* sums of 2 and -2 have exact results */
           "x : 2,3,8\ns = [8]\na = Sign(x)\ne = Cast(a) to=10\nt = Cast(s) to=10\n"
-          "m = ms.SkipSimplifiedLayerNormalization(e, e, t)\ny = Cast(m) to=1\n-> y" },
+          "m, _, _, u = ms.SkipSimplifiedLayerNormalization(e, e, t)\ny = Cast(m) to=1\nz = Cast(u) to=1\n-> y, z" },
     };
     char script[160];
 
@@ -375,6 +380,82 @@ static void layouts(void **state)
     VULKAN_CASE_ROWS(rows, 13, 0);
 }
 
+/* Appends one random Transpose, Slice, Split or Reshape of value v<n> with four dimensions, and updates these. */
+static void append_view(char *script, size_t bytes, int n, int dims[4], uint64_t *random)
+{
+    size_t used = strlen(script);
+    char *at = script + used;
+    const size_t room = bytes - used;
+    const int axis = (int)random_below(random, 4), size = dims[axis];
+    const int first = (int)random_below(random, (uint64_t)size), step = 1 + (int)random_below(random, 2);
+    int other;
+
+    switch (random_below(random, 5)) {
+    case 0:
+        (void)snprintf(at, room,
+                       "s%d = i[1] %d\ne%d = i[1] %d\na%d = i[1] %d\nt%d = i[1] %d\n"
+                       "v%d = Slice(v%d, s%d, e%d, a%d, t%d)\n",
+                       n, first, n, size, n, axis, n, step, n + 1, n, n, n, n, n);
+        dims[axis] = (size - first + step - 1) / step;
+        break;
+    case 1: /* both parts are read */
+        if (size % 2 == 0) {
+            (void)snprintf(at, room,
+                           "l%d, r%d = Split(v%d) axis=%d\nv%d = Identity(%s%d)\nz%d = ReduceMax(%s%d) keepdims=0\n", n,
+                           n, n, axis, n + 1, first % 2 ? "l" : "r", n, n, first % 2 ? "r" : "l", n);
+            dims[axis] = size / 2;
+            break;
+        }   /* fallthrough */
+    case 2: /* from this axis to the next: a reshape that strides may not express */
+        other = (axis + 1) % 4;
+        if (size % 3 == 0) {
+            dims[axis] /= 3;
+            dims[other] *= 3;
+        }
+        (void)snprintf(at, room, "d%d = i[4] %d,%d,%d,%d\nv%d = Reshape(v%d, d%d)\n", n, dims[0], dims[1], dims[2],
+                       dims[3], n + 1, n, n);
+        break;
+    default: { /* exchanges two axes */
+        int perm[] = { 0, 1, 2, 3 };
+
+        other = (axis + 1 + (int)random_below(random, 3)) % 4;
+        perm[axis] = other, perm[other] = axis;
+        dims[axis] = dims[other], dims[other] = size;
+        (void)snprintf(at, room, "v%d = Transpose(v%d) perm=%d,%d,%d,%d\n", n + 1, n, perm[0], perm[1], perm[2],
+                       perm[3]);
+    }
+    }
+}
+
+/* Chains of views before operators that read by strides, and others: the copies that are left out were not needed. */
+static void views(void **state)
+{
+    enum { BYTES = 4096 };
+    char script[BYTES];
+    uint64_t random = 11;
+
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        static const char *const readers[] = { "m = MatMul(v, w)\n", "m = Softmax(v)\n",    "m = Concat(v, v) axis=2\n",
+                                               "m = Add(v, v0)\n",   "m = MatMul(v0, v)\n", "m = Exp(v)\n" };
+        int dims[] = { 2, 6, 4, 6 }, wanted = (int)random_below(&random, 6);
+        const int steps = 1 + (int)random_below(&random, 4);
+        size_t used;
+
+        (void)snprintf(script, BYTES, "x : 2,6,4,6\nv0 = Neg(x)\n");
+        for (int n = 0; n < steps; n++)
+            append_view(script, BYTES, n, dims, &random);
+        used = strlen(script);
+        wanted = (wanted == 3 && memcmp(dims, (const int[]){ 2, 6, 4, 6 }, sizeof dims) != 0) ||
+                         (wanted == 4 && (dims[0] != 2 || dims[1] != 6 || dims[2] != 6))
+                     ? 0
+                     : wanted;
+        (void)snprintf(script + used, BYTES - used, "v = Identity(v%d)\nw : %d,3\n%s-> m%s", steps, dims[3],
+                       readers[wanted], strstr(script, "z0 =") != NULL ? ", z0" : "");
+        vulkan_case_expect(script, 13, NULL, 0);
+    }
+}
+
 static void indexes(void **state)
 {
     static const vulkan_case_row rows[] = {
@@ -478,7 +559,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest rows[] = { cmocka_unit_test(reductions), cmocka_unit_test(normalisations),
                                        cmocka_unit_test(attention), cmocka_unit_test(hidden_keys),
                                        cmocka_unit_test(long_sums) };
-    const struct CMUnitTest moves[] = { cmocka_unit_test(layouts), cmocka_unit_test(indexes) };
+    const struct CMUnitTest moves[] = { cmocka_unit_test(layouts), cmocka_unit_test(views), cmocka_unit_test(indexes) };
     const struct CMUnitTest few_bits[] = { cmocka_unit_test(low_bits), cmocka_unit_test(integers) };
     const char *wanted = argc > 1 ? argv[1] : NULL;
     int failed = -1; /* no such part */

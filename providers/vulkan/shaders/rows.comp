@@ -10,6 +10,7 @@ layout(constant_id = ID_OWN + 3) const uint BIAS = 0u;
 layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: stores the row's mean, and 1 / deviation
 layout(constant_id = ID_OWN + 5) const uint DEVIATION = 0u;
 layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two inputs of one type; 2: plus a bias per j
+layout(constant_id = ID_OWN + 7) const uint SUM = 0u;  // stores these sums: 4 as float, 2 as float16
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
@@ -84,6 +85,11 @@ void main()
     for (uint j = lane; j < n; j += LANES) {
         const uint i = base + j * inner;
         const float x = element(i, j);
+
+        if (SUM == 4u)
+            store_f32(at[PUSH_OWN + 4], i, x);
+        if (SUM == 2u)
+            store_f16(at[PUSH_OWN + 4], i, x);
         const uint s = row % word(SCALE_ROWS) * word(SCALE_STEP) + j / word(SCALE_PER);
         float y = KIND == ROW_SOFTMAX ? f_exp(x - shift) * factor
                   : KIND == ROW_LOG_SOFTMAX ? x - shift - factor
