@@ -122,32 +122,46 @@ static void write_plain(const struct gguf_tensor *tensor, const char *name, int6
     wire_end(out, mark);
 }
 
-/* The blocks as they are in the file, and the node that unpacks them. */
+/* Initializer NAME: blocks as they are in the file. */
+static void write_stored(const struct gguf_tensor *tensor, const char *name, const int64_t *dims, uint32_t rank,
+                         uint64_t skipped, uint64_t bytes, struct wire *out)
+{
+    const wire_mark mark = onnx_tensor_begin(out, name, INLAY_UINT8, dims, rank);
+
+    onnx_external(out, tensor->part->location, tensor->offset + skipped, bytes);
+    wire_end(out, mark);
+}
+
+/* The node that unpacks blocks: NAME.codes, NAME.scales and perhaps NAME.zeros. */
+static void write_unpack(const struct gguf_tensor *tensor, const struct weights *weights, const char *blocks,
+                         struct wire *out)
+{
+    const char *name = weights->name;
+    char outputs[3 * LONG_NAMES];
+
+    (void)snprintf(outputs, sizeof outputs, "%s.codes %s.scales %s%s", name, name, weights->zeros ? name : "",
+                   weights->zeros ? ".zeros" : "");
+    onnx_node(out, "ai.inlay.UnpackBlocks", blocks, outputs,
+              (onnx_attribute[]){ { "type", false, weights->coding.type->id, 0 },
+                                  { "columns", false, tensor->dims[0], 0 },
+                                  { "bits", false, weights->coding.bits, 0 },
+                                  { "block_size", false, weights->coding.group, 0 },
+                                  { "joined", false, weights->joined, 0 } },
+              5);
+}
+
 static void write_blocks(const struct gguf_tensor *tensor, int64_t first, int64_t count, const struct weights *weights,
                          struct wire *out)
 {
     const kit_block_type *type = weights->coding.type;
     const int64_t row = tensor->dims[0] / type->elements;
     int64_t dims[4] = { count, row, type->bytes };
-    const char *name = weights->name;
-    char outputs[3 * LONG_NAMES];
-    wire_mark mark;
 
     if (weights->joined)
         memcpy(dims, (int64_t[4]){ tensor->dims[2], tensor->dims[1], row, type->bytes }, sizeof dims);
-    mark = onnx_tensor_begin(out, name, INLAY_UINT8, dims, weights->joined ? 4 : 3);
-    onnx_external(out, tensor->part->location, tensor->offset + (uint64_t)(row * first * type->bytes),
-                  (uint64_t)(row * count * type->bytes));
-    wire_end(out, mark);
-    (void)snprintf(outputs, sizeof outputs, "%s.codes %s.scales %s%s", name, name, weights->zeros ? name : "",
-                   weights->zeros ? ".zeros" : "");
-    onnx_node(out, "ai.inlay.UnpackBlocks", name, outputs,
-              (onnx_attribute[]){ { "type", false, type->id, 0 },
-                                  { "columns", false, tensor->dims[0], 0 },
-                                  { "bits", false, weights->coding.bits, 0 },
-                                  { "block_size", false, weights->coding.group, 0 },
-                                  { "joined", false, weights->joined, 0 } },
-              5);
+    write_stored(tensor, weights->name, dims, weights->joined ? 4 : 3, (uint64_t)(row * first * type->bytes),
+                 (uint64_t)(row * count * type->bytes), out);
+    write_unpack(tensor, weights, weights->name, out);
 }
 
 /* Rows [first, first + count) of a matrix, or a stack of matrices, as codes with scales and perhaps zero points: a node
@@ -293,35 +307,56 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
     return INLAY_OK;
 }
 
-/* Rows of codes with zero points: (codes - zero) * scale. */
+/* output = (OUTPUT.codes - OUTPUT.middles) * OUTPUT.factors, of [batch, tokens, groups, elements] and twice
+ * [batch, tokens, groups, 1]. */
+static void write_decoded(const struct gguf_tensor *tensor, const char *output, struct wire *out)
+{
+    const int64_t shape[3] = { 0, 0, tensor->dims[0] };
+    char text[LONG_NAMES];
+
+    (void)snprintf(text, sizeof text, "%s.shape", output);
+    onnx_tensor(out, text, INLAY_INT64, (int64_t[]){ 3 }, 1, shape, sizeof shape);
+    onnx_program(out,
+                 "Cast $.codes > $.float to=1;Sub $.float $.middles > $.difference;"
+                 "Mul $.difference $.factors > $.groups;"
+                 "Reshape $.groups $.shape > $;",
+                 output);
+}
+
+/* Rows of codes with zero points. */
 static void write_zero_rows(const struct gguf_tensor *tensor, const kit_block_type *type, const struct codes *codes,
                             const char *indices, const char *output, struct wire *out)
 {
     const int64_t rows = tensor->dims[1], groups = tensor->dims[0] / type->group;
-    const int64_t shape[3] = { 0, 0, tensor->dims[0] };
-    static const char *const parts[] = { "codes", "scales", "zeros" };
+    static const char *const parts[][2] = { { "codes", "codes" }, { "scales", "factors" }, { "zeros", "middles" } };
     char inputs[3 * LONG_NAMES], text[LONG_NAMES];
 
     write_codes(out, tensor->name, (int64_t[]){ rows, groups, type->group }, 3, (int64_t[]){ rows, groups, 1 }, 3,
                 codes);
-    (void)snprintf(text, sizeof text, "%s.shape", output);
-    onnx_tensor(out, text, INLAY_INT64, (int64_t[]){ 3 }, 1, shape, sizeof shape);
     for (int i = 0; i < 3; i++) {
-        (void)snprintf(inputs, sizeof inputs, "%s.%s %s", tensor->name, parts[i], indices);
-        (void)snprintf(text, sizeof text, "%s.%s", output, parts[i]);
+        (void)snprintf(inputs, sizeof inputs, "%s.%s %s", tensor->name, parts[i][0], indices);
+        (void)snprintf(text, sizeof text, "%s.%s", output, parts[i][1]);
         onnx_node(out, "Gather", inputs, text, NULL, 0);
     }
-    (void)snprintf(inputs, sizeof inputs, "%s.codes", output);
-    (void)snprintf(text, sizeof text, "%s.float", output);
-    onnx_node(out, "Cast", inputs, text, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
-    (void)snprintf(inputs, sizeof inputs, "%s.float %s.zeros", output, output);
-    (void)snprintf(text, sizeof text, "%s.difference", output);
-    onnx_node(out, "Sub", inputs, text, NULL, 0);
-    (void)snprintf(inputs, sizeof inputs, "%s.difference %s.scales", output, output);
-    (void)snprintf(text, sizeof text, "%s.groups", output);
-    onnx_node(out, "Mul", inputs, text, NULL, 0);
-    (void)snprintf(inputs, sizeof inputs, "%s.groups %s.shape", output, output);
-    onnx_node(out, "Reshape", inputs, output, NULL, 0);
+    write_decoded(tensor, output, out);
+}
+
+/* Rows that are unpacked when they are read, so that the table stays in the file. */
+static void write_stored_rows(const struct gguf_tensor *tensor, const kit_block_type *type, const char *indices,
+                              const char *output, struct wire *out)
+{
+    const int64_t last = -1, dims[3] = { tensor->dims[1], tensor->dims[0] / type->elements, type->bytes };
+    char inputs[3 * LONG_NAMES], text[LONG_NAMES];
+
+    write_stored(tensor, tensor->name, dims, 3, 0, (uint64_t)(dims[0] * dims[1] * dims[2]), out);
+    (void)snprintf(inputs, sizeof inputs, "%s %s", tensor->name, indices);
+    (void)snprintf(text, sizeof text, "%s.blocks", output);
+    onnx_node(out, "Gather", inputs, text, NULL, 0);
+    write_unpack(tensor, &(struct weights){ output, { type, 8, type->group }, true, false }, text, out);
+    (void)snprintf(text, sizeof text, "%s.axis", output);
+    onnx_tensor(out, text, INLAY_INT64, (int64_t[]){ 1 }, 1, &last, sizeof last);
+    onnx_program(out, "Unsqueeze $.scales $.axis > $.factors;Unsqueeze $.zeros $.axis > $.middles;", output);
+    write_decoded(tensor, output, out);
 }
 
 inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor, const char *indices,
@@ -341,6 +376,10 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
         (void)snprintf(gathered, sizeof gathered, "%s.gathered", output);
         onnx_node(out, "Gather", inputs, gathered, NULL, 0);
         onnx_node(out, "Cast", gathered, output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        return INLAY_OK;
+    }
+    if (gguf->file->keeps_blocks) {
+        write_stored_rows(tensor, type, indices, output, out);
         return INLAY_OK;
     }
     bytes = type->zeros || type->bits < 4; /* GatherBlockQuantized has no codes of 2 bits */

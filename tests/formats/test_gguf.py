@@ -8,6 +8,7 @@ weights as F32, because it rounds activations to 8 bits in products.
 test_gguf.py --seed PATH writes the file of tests/fuzz/corpus/model that has the types of weights in FLOATED, but for GRIDS."""
 import contextlib
 import json
+import multiprocessing
 import os
 import struct
 import subprocess
@@ -912,6 +913,26 @@ class Gguf(unittest.TestCase):
                 with open("/proc/self/maps", encoding="utf-8") as maps:
                     mappings = [line.split()[2] for line in maps if ".gguf" in line]
                 self.assertEqual(mappings.count("00000000"), 1)  # of the begin of the file
+
+    def test_peak(self):
+        """A table of embeddings in blocks stays in the file, and of other matrices few pages are in memory while they
+        are packed: the matrix of the output is 0.4 of these files."""
+        code = ("import inlay, resource, sys; session = inlay.Session(sys.argv[1], config=False);"
+                "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)")
+        for kind in ("Q8_0", "Q4_0", "Q4_K"):
+            peaks, sizes = [], []
+            for words in (0, 60000):
+                with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+                    # in a process of its own: one inherits the peak of the process that starts it
+                    maker = multiprocessing.get_context("fork").Process(target=lambda: file.write(
+                        make("llama", kind, sizes=Sizes(512, 4, 2, 128, 1024, 2, words=words))[0]) and file.flush())
+                    maker.start()
+                    maker.join()
+                    sizes.append(os.path.getsize(file.name))
+                    peaks.append(int(subprocess.run([sys.executable, "-c", code, file.name], check=True, text=True,
+                                                    stdout=subprocess.PIPE).stdout))
+            self.assertGreater(sizes[1] - sizes[0], 30 << 20)
+            self.assertLess(peaks[1] - peaks[0], 0.8 * (sizes[1] - sizes[0]), kind)
 
     def test_blocks(self):
         """Results are the same, or with minima nearly so, if blocks are read from the file and if constants are made

@@ -100,6 +100,7 @@ typedef struct pack_call {
     int part;
     nbits_shape shape;
     uint8_t *out;
+    int64_t first; /* panel of the slice */
 } pack_call;
 
 /* Packs a panel in pieces of its rows, which follow one another in the pack, since a piece has whole blocks of k. */
@@ -171,15 +172,17 @@ static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t
         shape->panels;
 
     (void)worker;
-    for (int64_t panel = begin; panel < end; panel++)
+    for (int64_t panel = call->first + begin; panel < call->first + end; panel++)
         (shape->joint != 0 ? pack_joint : pack_panel)(call, panel, call->out + panel * panel_bytes);
     return INLAY_OK;
 }
 
-bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
+bool blocks_pack(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
                  const tensor_layout *layout, void *target)
 {
     enum { GRAIN = 8 };
+    const inlay_host *host = compiled->state->host;
+    int64_t panel_bytes, step;
     pack_call call = {
         .data = constant->stored.blocks.data,
         .blocks = constant->stored.blocks.of,
@@ -196,7 +199,14 @@ bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const ten
         call.blocks.bits = call.shape.bits;
     if (call.shape.bits != call.blocks.bits && call.shape.bits != blocks_plane_bits(&call.blocks))
         return false;
-    /* the loop cannot fail: no run can be cancelled, and pack_panels succeeds */
-    (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, GRAIN, pack_panels, &call);
+    panel_bytes = call.shape.k / call.blocks.type->elements * call.blocks.type->bytes * NBITS_COLUMNS;
+    step = panel_bytes * GRAIN < PACK_SLICE_BYTES ? PACK_SLICE_BYTES / panel_bytes : GRAIN;
+    for (; call.first < call.shape.panels; call.first += step) {
+        const int64_t left = call.shape.panels - call.first;
+
+        /* cannot fail: no run can be cancelled, and pack_panels succeeds */
+        (void)host->parallel_for(host->ctx, NULL, left < step ? left : step, GRAIN, pack_panels, &call);
+        pack_release_source(compiled, constant);
+    }
     return true;
 }

@@ -28,9 +28,9 @@ const uint8_t *blocks_table(const kit_blocks *blocks);
 /* The bits, 5 or 6, in which it packs codes of 8 bits in two planes, minus the difference of the middles of both ranges
  * if the type has no zero points; 0: it does not. */
 uint8_t blocks_plane_bits(const kit_blocks *blocks);
-/* For weights.c: fills a pack of n-bit weights, on the host's threads (false: layout is not one of these), or writes
- * the elements. */
-bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
+/* For weights.c: fills a pack of n-bit weights, on the host's threads and in slices whose pages are then released
+ * (false: layout is not one of these), or writes the elements. */
+bool blocks_pack(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
                  const tensor_layout *layout, void *target);
 INLAY_NODISCARD inlay_status blocks_write(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
                                           inlay_diag *diag);

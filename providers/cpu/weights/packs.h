@@ -4,6 +4,11 @@
 #define CPU_PACKS_H
 #include "cpu/region/build.h"
 
+/* Bytes of a file that are packed before their pages are released. */
+enum { PACK_SLICE_BYTES = 2 << 20 };
+/* Lets the host release the pages of the original. They may be read again. */
+void pack_release_source(const inlay_compiled *compiled, const cpu_constant *constant);
+
 /* Adds `more` bytes, rounded up to a multiple of 64; returns their offset. */
 static inline uint64_t packs_reserve(uint64_t *bytes, uint64_t more)
 {

@@ -122,7 +122,7 @@ bool sparse_pack_weights(const tensor_layout *plain, const void *source, const t
     return count >= 0 && sparse_pack(&weights, count, target);
 }
 
-bool sparse_pack_entries(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
+bool sparse_pack_entries(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
                          const tensor_layout *layout, void *target)
 {
     const int64_t count = block_count_of(plain, layout);
@@ -130,7 +130,7 @@ bool sparse_pack_entries(const cpu_state *state, const cpu_constant *constant, c
         entries_of(constant, count >= 0 && plain->dims[0] == constant->stored.entries.k && plain->strides[1] == 1 &&
                                  plain->strides[0] == constant->stored.entries.n);
 
-    (void)state;
+    (void)compiled;
     return count >= 0 && sparse_entries_pack(&entries, count, target);
 }
 

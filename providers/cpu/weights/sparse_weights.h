@@ -19,7 +19,7 @@ void sparse_layout(const tensor_layout *plain, int64_t count, tensor_layout *lay
 bool sparse_pack_weights(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
 /* For a constant that the model stores sparse, as values and indices: packs it without making it dense (false: layout
  * is not one of these layouts), or writes it dense. */
-bool sparse_pack_entries(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
+bool sparse_pack_entries(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
                          const tensor_layout *layout, void *target);
 INLAY_NODISCARD inlay_status sparse_unfold(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
                                            inlay_diag *diag);

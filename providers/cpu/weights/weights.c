@@ -60,7 +60,7 @@ struct weight_kind {
     inlay_status (*write)(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag);
     /* Fills memory of the size of the layout from what the model stores. NULL: never; false: not in this layout; the
      * elements are then written, and reordered. */
-    bool (*fill)(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
+    bool (*fill)(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
                  const tensor_layout *layout, void *target);
     /* Makes the memory of a pack of another size, and fills it. NULL: it has the size of its layout, and may be in the
      * host's cache. */
@@ -102,8 +102,7 @@ void cpu_constant_deinit(cpu_constant *constant)
         kind->free(constant);
 }
 
-/* Lets the host release the pages of the original. */
-static void release_pages(const inlay_compiled *compiled, const cpu_constant *constant)
+void pack_release_source(const inlay_compiled *compiled, const cpu_constant *constant)
 {
     const uint32_t sources = kind_of(constant)->source_count;
 
@@ -121,18 +120,18 @@ static void release_pages(const inlay_compiled *compiled, const cpu_constant *co
 static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *constant, const cpu_pack *pack,
                            const void *source)
 {
-    enum { SLICE_BYTES = 2 << 20, BLOCK = 64 };
+    enum { BLOCK = 64 };
     const int64_t *strides = pack->plain.strides;
     int axis = strides[0] >= strides[1] ? 0 : 1;
     int64_t rows = pack->plain.dims[axis], step;
 
-    if (source != constant->data || constant->bytes < 2 * SLICE_BYTES || pack->plain.rank != 2 ||
+    if (source != constant->data || constant->bytes < 2 * PACK_SLICE_BYTES || pack->plain.rank != 2 ||
         pack->layout.rank != 2 || pack->plain.kind != LAYOUT_STRIDED || pack->layout.kind != LAYOUT_STRIDED ||
         rows * strides[axis] <= 0)
         return false;
     if (layout_bytes(&pack->layout) > constant->bytes)
         memset(pack->data, 0, layout_bytes(&pack->layout)); /* the padding of blocks */
-    step = SLICE_BYTES / (strides[axis] * (int64_t)sizeof(float)) / BLOCK * BLOCK;
+    step = PACK_SLICE_BYTES / (strides[axis] * (int64_t)sizeof(float)) / BLOCK * BLOCK;
     step = step < BLOCK ? BLOCK : step;
     for (int64_t at = 0; at < rows; at += step) {
         tensor_dims dims = { pack->plain.dims[0], pack->plain.dims[1] }, offsets = { 0, 0 };
@@ -141,7 +140,7 @@ static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *c
         offsets[axis] = at;
         if (!weights_reorder_part(compiled->state, &pack->plain, source, &pack->layout, pack->data, dims, offsets))
             return false;
-        release_pages(compiled, constant);
+        pack_release_source(compiled, constant);
     }
     return true;
 }
@@ -175,7 +174,7 @@ static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *cons
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(pack->data != NULL);
-    if (kind->fill != NULL && kind->fill(compiled->state, constant, &pack->plain, &pack->layout, pack->data))
+    if (kind->fill != NULL && kind->fill(compiled, constant, &pack->plain, &pack->layout, pack->data))
         goto made;
     INLAY_TRY(read_source(compiled, constant, &source, &unpacked, diag));
     if (layout_equal(&pack->plain, &pack->layout))
@@ -189,7 +188,7 @@ static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *cons
 made:
     if (pack->hosts)
         compiled->state->packs->keep(compiled->state->host->ctx, compiled->compiling, pack->data);
-    release_pages(compiled, constant);
+    pack_release_source(compiled, constant);
 done:
     free(unpacked);
     return status;
@@ -253,7 +252,7 @@ inlay_status cpu_constant_pack(cpu_build *build, cpu_constant *constant, const t
     if (!known)
         INLAY_TRY(fill_pack(compiled, constant, pack, diag));
     else
-        release_pages(compiled, constant); /* the host has read the pages to hash them */
+        pack_release_source(compiled, constant); /* the host has read the pages to hash them */
     pack->next = constant->packs;
     constant->packs = pack;
     status = use_pack(build, pack, out_pack);
