@@ -354,8 +354,8 @@ static void pack_tap(const deform_run *run, int64_t batch, int64_t tap, int64_t 
                                        CORNERS };
 
         points_interpolate(&points, first + channel, count, line_count, samples);
-        KERNEL_BEST(moves)->turn(samples, count, to + (channel * taps + tap - k0) * width, taps * width, line_count,
-                                 count);
+        move_turn(KERNEL_BEST(moves), samples, count, to + (channel * taps + tap - k0) * width, taps * width,
+                  line_count, count);
         channel += count;
     }
 }

@@ -262,8 +262,8 @@ static void sample_turned(const sample_job *job, int64_t begin, int64_t end, flo
                 job->channels - channel < max_channels ? job->channels - channel : max_channels;
 
             points_interpolate(&points, channel, channel_count, count, buffer);
-            KERNEL_BEST(moves)->turn(buffer, channel_count, out + channel * job->points + first % job->points,
-                                     job->points, count, channel_count);
+            move_turn(KERNEL_BEST(moves), buffer, channel_count, out + channel * job->points + first % job->points,
+                      job->points, count, channel_count);
         }
     }
 }

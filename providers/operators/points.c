@@ -25,8 +25,8 @@ static inlay_status turn_range(void *user, int64_t begin, int64_t end, uint32_t 
     const turn_job *job = user;
 
     (void)worker;
-    KERNEL_BEST(moves)->turn(job->input + begin, job->pixels, job->out + begin * job->channels, job->channels,
-                             job->channels, end - begin);
+    move_turn(KERNEL_BEST(moves), job->input + begin, job->pixels, job->out + begin * job->channels, job->channels,
+              job->channels, end - begin);
     return INLAY_OK;
 }
 

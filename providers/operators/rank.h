@@ -18,15 +18,15 @@ typedef struct rank_entry {
 /* The rank_key functions return keys with the order of the values: -0 equals 0, and NaN is the largest. */
 static inline uint64_t rank_key_f32(float value)
 {
-    const uint32_t bits = value == 0 ? 0 : f32_bits(value);
+    const uint32_t bits = f32_bits(value + 0.0f), key = bits ^ ((uint32_t)((int32_t)bits >> 31) | UINT32_C(1) << 31);
 
-    return value != value ? UINT64_MAX : bits ^ ((bits >> 31) != 0 ? UINT32_MAX : UINT32_C(0x80000000));
+    return value != value ? UINT32_MAX : key;
 }
 static inline uint64_t rank_key_f64(double value)
 {
-    const uint64_t bits = value == 0 ? 0 : f64_bits(value);
+    const uint64_t bits = f64_bits(value + 0.0);
 
-    return value != value ? UINT64_MAX : bits ^ ((bits >> 63) != 0 ? UINT64_MAX : UINT64_C(1) << 63);
+    return value != value ? UINT64_MAX : bits ^ ((uint64_t)((int64_t)bits >> 63) | UINT64_C(1) << 63);
 }
 static inline uint64_t rank_key_i64(int64_t value)
 {

@@ -19,25 +19,19 @@ struct __attribute__((packed, may_alias)) element16 {
 
 #define T element1
 #define NAME(x) x##_1
-#define KERNEL_SIZE 0
 #include "operators/strided.inc"
 #undef T
 #undef NAME
-#undef KERNEL_SIZE
 #define T element2
 #define NAME(x) x##_2
-#define KERNEL_SIZE 1
 #include "operators/strided.inc"
 #undef T
 #undef NAME
-#undef KERNEL_SIZE
 #define T element4
 #define NAME(x) x##_4
-#define KERNEL_SIZE 2
 #include "operators/strided.inc"
 #undef T
 #undef NAME
-#undef KERNEL_SIZE
 #define T element8
 #define NAME(x) x##_8
 #include "operators/strided.inc"
@@ -51,13 +45,36 @@ struct __attribute__((packed, may_alias)) element16 {
 
 typedef void (*kernel_fn)(const char *in, char *out, const strided_axis *major, const strided_axis *minor);
 
-/* Copies rows that are contiguous in source and target; minor->count is their length in elements. */
+/* Copies rows of `half` to twice as many bytes. */
+#define ROWS(half)                                                                                                     \
+    for (int64_t i = 0; i < count; i++, in += from, out += to) {                                                       \
+        char first[half], last[half];                                                                                  \
+                                                                                                                       \
+        memcpy(first, in, half);                                                                                       \
+        memcpy(last, in + bytes - (half), half);                                                                       \
+        memcpy(out, first, half);                                                                                      \
+        memcpy(out + bytes - (half), last, half);                                                                      \
+    }
+
+/* Copies rows that are contiguous in source and target; minor->count is their length in elements. Short ones are copied
+ * by two moves that overlap, without a call. */
 static void rows(const char *in, char *out, const strided_axis *major, const strided_axis *minor)
 {
-    const size_t bytes = (size_t)(minor->count * minor->out);
+    const int64_t count = major->count, from = major->in, to = major->out, bytes = minor->count * minor->out;
 
-    for (int64_t i = 0; i < major->count; i++)
-        memcpy(out + i * major->out, in + i * major->in, bytes);
+    if (bytes > 32)
+        for (int64_t i = 0; i < count; i++)
+            memcpy(out + i * to, in + i * from, (size_t)bytes);
+    else if (bytes >= 16)
+        ROWS(16)
+    else if (bytes >= 8)
+        ROWS(8)
+    else if (bytes >= 4)
+        ROWS(4)
+    else if (bytes >= 2)
+        ROWS(2)
+    else
+        ROWS(1)
 }
 
 /* Returns the logarithm to base 2 of 1, 2, 4, 8 or 16. */
@@ -71,13 +88,9 @@ static kernel_fn find_kernel(uint32_t kind, uint32_t element)
 {
     static const kernel_fn fills[] = { fill_1, fill_2, fill_4, fill_8, fill_16 };
     static const kernel_fn gathers[] = { gather_1, gather_2, gather_4, gather_8, gather_16 };
-    static const kernel_fn transposes[] = { transpose_1, transpose_2, transpose_4, transpose_8, transpose_16 };
     const uint32_t size = size_class(element);
 
-    return kind == KIND_ROWS        ? rows
-           : kind == KIND_FILL      ? fills[size]
-           : kind == KIND_TRANSPOSE ? transposes[size]
-                                    : gathers[size];
+    return kind == KIND_ROWS ? rows : kind == KIND_FILL ? fills[size] : gathers[size];
 }
 
 /* Collects the axes with more than one index, the outermost of the target first, since sequential writes use caches
@@ -206,7 +219,24 @@ typedef struct copy_job {
     int64_t chunks; /* per iteration of the outer loops */
 } copy_job;
 
-/* Processes units (outer index, chunk of major); the chunk varies fastest. */
+/* Copies `count` blocks of majors and minors; in, out: the first. */
+static void copy_blocks(const copy_job *job, const char *in, char *out, const strided_axis *block,
+                        const strided_axis *major)
+{
+    const strided_plan *plan = job->plan;
+
+    if (plan->kind == KIND_TRANSPOSE) {
+        KERNEL_BEST(moves)->turn[size_class(plan->element)](&(move_turns){ in, out, plan->minor.in, major->out,
+                                                                           plan->minor.count, major->count,
+                                                                           block->count, block->in, block->out });
+        return;
+    }
+    for (int64_t i = 0; i < block->count; i++)
+        job->kernel(in + i * block->in, out + i * block->out, major, &plan->minor);
+}
+
+/* Processes units (outer index, chunk of major); the chunk varies fastest. Where blocks have one chunk, those along the
+ * last axis are copied together. */
 static inlay_status copy_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const copy_job *job = user;
@@ -224,23 +254,31 @@ static inlay_status copy_range(void *user, int64_t begin, int64_t end, uint32_t 
         in += index[i] * plan->axes[i].in;
         out += index[i] * plan->axes[i].out;
     }
-    for (int64_t unit = begin; unit < end; unit++) {
-        strided_axis major = plan->major;
+    for (int64_t unit = begin; unit < end;) {
+        strided_axis major = plan->major, block = { 1, 0, 0 };
         int64_t at = chunk * plan->chunk;
 
         major.count = major.count - at < plan->chunk ? major.count - at : plan->chunk;
-        job->kernel(in + at * major.in, out + at * major.out, &major, &plan->minor);
+        if (job->chunks == 1 && plan->rank > 0) {
+            block = plan->axes[plan->rank - 1];
+            block.count -= index[plan->rank - 1];
+            block.count = block.count < end - unit ? block.count : end - unit;
+        }
+        copy_blocks(job, in + at * major.in, out + at * major.out, &block, &major);
+        unit += block.count;
         if (++chunk < job->chunks)
             continue;
         chunk = 0;
         for (uint32_t i = plan->rank; i-- > 0;) {
-            in += plan->axes[i].in;
-            out += plan->axes[i].out;
-            if (++index[i] < plan->axes[i].count)
+            in += block.count * plan->axes[i].in;
+            out += block.count * plan->axes[i].out;
+            index[i] += block.count;
+            if (index[i] < plan->axes[i].count)
                 break;
             in -= plan->axes[i].count * plan->axes[i].in;
             out -= plan->axes[i].count * plan->axes[i].out;
             index[i] = 0;
+            block.count = 1;
         }
     }
     return INLAY_OK;

@@ -12,8 +12,9 @@
 
 /* BLOCK, PART: elements tested at once, first BLOCK, then PART of them, before single ones. FEW: maximum k for a heap.
  * SHORT: maximum elements for counting. SCANNED: elements for each of the best k from which a heap is faster. COLUMNS:
- * rows along an axis that is not the last, copied together: they share cache lines. */
-enum { BLOCK = 64, PART = 16, FEW = 16, SHORT = 192, SCANNED = 16, COLUMNS = 16 };
+ * rows along an axis that is not the last, copied together: they share cache lines. LANES: rows of which the best k are
+ * selected at once. */
+enum { BLOCK = 64, PART = 16, FEW = 16, SHORT = 192, SCANNED = 16, COLUMNS = 16, LANES = 16 };
 
 /* Returns the number of elements of a part, if the maxima of parts are used as a bound for the best k of a row; 0 if
  * they are not. */
@@ -84,25 +85,41 @@ static bool find_least(const float *input, int64_t count, int64_t k, uint64_t fl
     return true;
 }
 
+/* One of the best k of each of LANES rows: its rank, with the order of signed integers, and its index. */
+typedef struct top_k_lanes {
+    int64_t rank[LANES], index[LANES];
+} top_k_lanes;
+
 #define IS_F32 _Generic((T)0, float : true, default : false)
 #define KEY(x) _Generic((ACC)0, float : rank_key_f32, double : rank_key_f64)(LOAD(x))
 #define VALUE(x) LOAD(x)
+#define NARROW(x) (uint32_t) KEY(x)
 #define BODY "top_k.inc"
 #include "operators/floats.inc"
 #undef KEY
 #undef VALUE
+#undef NARROW
 
 #define KEY(x) ((T)-1 < (T)1 ? (uint64_t)rank_key_i64((int64_t)(x)) : (uint64_t)(x))
 #define VALUE(x) (x)
+#define NARROW(x) ((uint32_t)(x) ^ ((T)-1 < (T)1 ? UINT32_C(1) << 31 : 0))
 #define BODY "top_k.inc"
 #include "operators/integers.inc"
 
-typedef void (*select_fn)(const void *data, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
-static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = select_f32,     [INLAY_DOUBLE] = select_f64, [INLAY_FLOAT16] = select_f16,
-    [INLAY_BFLOAT16] = select_bf16, [INLAY_INT8] = select_i8,    [INLAY_INT16] = select_i16,
-    [INLAY_INT32] = select_i32,     [INLAY_INT64] = select_i64,  [INLAY_UINT8] = select_u8,
-    [INLAY_UINT16] = select_u16,    [INLAY_UINT32] = select_u32, [INLAY_UINT64] = select_u64,
+typedef struct top_k_functions {
+    void (*select)(const void *data, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
+    void (*select_lanes)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, top_k_lanes *lists);
+    void (*spread)(const char *const *from, int64_t inner, int64_t count, int64_t lanes, void *columns);
+} top_k_functions;
+#define FUNCTIONS(suffix)                                                                                              \
+    {                                                                                                                  \
+        select_##suffix, select_lanes_##suffix, spread_##suffix                                                        \
+    }
+static const top_k_functions by_dtype[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = FUNCTIONS(f32),     [INLAY_DOUBLE] = FUNCTIONS(f64), [INLAY_FLOAT16] = FUNCTIONS(f16),
+    [INLAY_BFLOAT16] = FUNCTIONS(bf16), [INLAY_INT8] = FUNCTIONS(i8),    [INLAY_INT16] = FUNCTIONS(i16),
+    [INLAY_INT32] = FUNCTIONS(i32),     [INLAY_INT64] = FUNCTIONS(i64),  [INLAY_UINT8] = FUNCTIONS(u8),
+    [INLAY_UINT16] = FUNCTIONS(u16),    [INLAY_UINT32] = FUNCTIONS(u32), [INLAY_UINT64] = FUNCTIONS(u64),
 };
 
 typedef struct top_k_state {
@@ -129,12 +146,28 @@ static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
     return count > 1 && out[0].dtype == INLAY_UNDEFINED ? &out[1] : &out[0];
 }
 
-/* Entries of a worker for the copies of up to COLUMNS rows; 0 if rows are contiguous. */
-static int64_t copies_room(int64_t count, int64_t inner, int64_t element)
+/* Are the rows read as lanes of columns? Not if lists are so long that insertions take the time, nor contiguous rows so
+ * long that most of their blocks have none of the best. */
+static bool has_lanes(int64_t rows, int64_t count, int64_t k, int64_t inner, int64_t element)
 {
-    const int64_t bytes = count * (inner < COLUMNS ? inner : COLUMNS) * element;
+    const int64_t long_row = 16 * BLOCK;
 
-    return inner > 1 ? (bytes + (int64_t)sizeof(rank_entry) - 1) / (int64_t)sizeof(rank_entry) : 0;
+    return k <= (element < 8 ? FEW : FEW / 2) && rows >= LANES / 2 && count <= UINT32_MAX &&
+           (inner > LANES || count < long_row);
+}
+
+/* Entries of a worker for copies of up to COLUMNS or LANES rows; 0 if rows are contiguous and there are no lanes. */
+static int64_t copies_room(int64_t count, int64_t inner, int64_t element, bool lanes)
+{
+    const int64_t bytes = count * (lanes ? LANES : inner < COLUMNS ? inner : COLUMNS) * element;
+
+    return lanes || inner > 1 ? (bytes + (int64_t)sizeof(rank_entry) - 1) / (int64_t)sizeof(rank_entry) : 0;
+}
+
+/* Entries of a worker for the best of its rows, before the copies. */
+static int64_t best_room(int64_t count, int64_t k, bool lanes)
+{
+    return lanes ? k * (int64_t)(sizeof(top_k_lanes) / sizeof(rank_entry)) : worker_room(count, k);
 }
 
 /* The workspace has entries for each worker. */
@@ -147,10 +180,13 @@ static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *
 
     if (status != INLAY_OK || output->count < 0 || output->rank != input->rank)
         return status;
-    if (output->dims[axis] <= INT64_MAX / 1024 && input->dims[axis] <= INT64_MAX / 1024)
-        entries = (uint64_t)worker_room(input->dims[axis], output->dims[axis]) +
-                  (uint64_t)copies_room(input->dims[axis], strided_product(input->dims, axis + 1, input->rank),
-                                        strided_element_bytes(input->dtype));
+    if (output->dims[axis] <= INT64_MAX / 1024 && input->dims[axis] <= INT64_MAX / 1024) {
+        const int64_t count = input->dims[axis], k = output->dims[axis], element = strided_element_bytes(input->dtype);
+        const int64_t inner = strided_product(input->dims, axis + 1, input->rank);
+        const bool lanes = k > 0 && has_lanes(output->count / k, count, k, inner, element);
+
+        entries = (uint64_t)best_room(count, k, lanes) + (uint64_t)copies_room(count, inner, element, lanes);
+    }
     if (entries == UINT64_MAX ||
         __builtin_mul_overflow(entries, sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "K is %lld", (long long)output->dims[axis]);
@@ -162,11 +198,22 @@ typedef struct top_k_job {
     char *values;     /* NULL: not needed */
     int64_t *indices; /* NULL: not needed */
     rank_entry *room;
-    select_fn select;
+    const top_k_functions *functions;
     int64_t count, k, inner;
     uint64_t flip;
     uint32_t element;
+    bool lanes;
 } top_k_job;
+
+/* The memory of a worker; *out_copies: for copies of rows. */
+static void *room_of(const top_k_job *job, uint32_t worker, void **out_copies)
+{
+    const int64_t best = best_room(job->count, job->k, job->lanes);
+    rank_entry *room = job->room + worker * (best + copies_room(job->count, job->inner, job->element, job->lanes));
+
+    *out_copies = room + best;
+    return room;
+}
 
 static void copy_element(char *to, const char *from, uint32_t bytes)
 {
@@ -195,23 +242,17 @@ static void copy_columns(const top_k_job *job, char *to, const char *from, int64
 {
     const int64_t count = job->count, inner = job->inner, element = job->element;
 
-    if (element < 8) {
-        KERNEL_BEST(moves)->transpose_elements[element / 2](from, inner * element, to, count * element, count, columns);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t c = 0; c < columns; c++)
-            memcpy(to + (c * count + i) * element, from + (i * inner + c) * element, 8);
+    KERNEL_BEST(moves)->turn[__builtin_ctz(job->element)](
+        &(move_turns){ from, to, inner * element, count * element, count, columns, 1, 0, 0 });
 }
 
 /* A unit of work is a row: (index before the axis, index after it). */
 static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const top_k_job *job = user;
-    const int64_t room = worker_room(job->count, job->k), copies = copies_room(job->count, job->inner, job->element);
     const int64_t row_bytes = job->count * job->element;
-    rank_entry *best = job->room + worker * (room + copies);
-    char *copy = (char *)(best + room);
+    void *copy;
+    rank_entry *best = room_of(job, worker, &copy);
 
     INLAY_CHECK(job->k > 0 && job->k <= job->count && job->inner > 0);
     for (int64_t row = begin, columns; row < end; row += columns) {
@@ -225,9 +266,61 @@ static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t
             from = copy;
         }
         for (int64_t c = 0; c < columns; c++, from += row_bytes) {
-            job->select(from, job->count, job->k, job->flip, best);
+            job->functions->select(from, job->count, job->k, job->flip, best);
             put_best(job, from, best, outer * job->k * job->inner + inner + c);
         }
+    }
+    return INLAY_OK;
+}
+
+/* Writes the best of `lanes` rows; from, to: their first elements, in bytes of the input and elements of the output. */
+static void put_lanes(const top_k_job *job, const top_k_lanes *lists, int64_t lanes, const char *const *from,
+                      int64_t *to)
+{
+    const int64_t step = job->inner * job->element;
+
+    for (int64_t j = 0; j < job->k; j++)
+        for (int64_t lane = 0; lane < lanes; lane++, to[lane - 1] += job->inner) {
+            const int64_t index = lists[j].index[lane];
+
+            if (job->indices != NULL)
+                job->indices[to[lane]] = index;
+            if (job->values != NULL)
+                copy_element(job->values + to[lane] * job->element, from[lane] + index * step, job->element);
+        }
+}
+
+/* The same for LANES rows at once. They are read in place where they are next to each other. */
+static inlay_status top_k_lanes_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const top_k_job *job = user;
+    const char *from[LANES];
+    int64_t to[LANES];
+    void *copy;
+    top_k_lanes *lists = room_of(job, worker, &copy);
+
+    memset(copy, 0, (size_t)(job->count * LANES * job->element)); /* lanes without a row */
+    for (int64_t row = begin; row < end; row += LANES) {
+        const int64_t lanes = end - row < LANES ? end - row : LANES, first = row % job->inner;
+        int64_t outer = row / job->inner, inner = first;
+
+        for (int64_t lane = 0; lane < lanes; lane++) {
+            from[lane] = job->in + (outer * job->count * job->inner + inner) * job->element;
+            to[lane] = outer * job->k * job->inner + inner;
+            outer += inner + 1 == job->inner;
+            inner = inner + 1 == job->inner ? 0 : inner + 1;
+        }
+        if (lanes == LANES && first + LANES <= job->inner) {
+            job->functions->select_lanes(from[0], job->inner, job->count, job->k, job->flip, lists);
+        } else {
+            if (job->inner == 1)
+                KERNEL_BEST(moves)->turn[__builtin_ctz(job->element)](&(move_turns){
+                    from[0], copy, job->count * job->element, LANES * job->element, lanes, job->count, 1, 0, 0 });
+            else
+                job->functions->spread(from, job->inner, job->count, lanes, copy);
+            job->functions->select_lanes(copy, LANES, job->count, job->k, job->flip, lists);
+        }
+        put_lanes(job, lists, lanes, from, to);
     }
     return INLAY_OK;
 }
@@ -236,12 +329,12 @@ static inlay_status run_top_k(const kit_call *call)
 {
     const top_k_state *state = call->state;
     const kit_tensor *input = &call->in[0], *output = any_output(call->out, call->out_count);
-    top_k_job job = { .in = input->data, .room = call->workspace, .select = by_dtype[input->dtype] };
+    top_k_job job = { .in = input->data, .room = call->workspace, .functions = &by_dtype[input->dtype] };
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
     uint32_t axis;
 
-    if (job.select == NULL)
+    if (job.functions->select == NULL)
         return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
     INLAY_TRY(arg_axis(call->diag, state->axis, input->rank, "axis", &axis));
     if (state->k < 0 && call->in[1].count != 1)
@@ -261,7 +354,9 @@ static inlay_status run_top_k(const kit_call *call)
     job.inner = strided_product(input->dims, axis + 1, input->rank);
     job.flip = state->largest ? 0 : UINT64_MAX;
     job.element = strided_element_bytes(input->dtype);
-    INLAY_TRY(kit_parallel(call, output->count / job.k, 8192 / job.count + 1, top_k_range, &job));
+    job.lanes = has_lanes(output->count / job.k, job.count, job.k, job.inner, job.element);
+    INLAY_TRY(kit_parallel(call, output->count / job.k, (8192 / job.count + LANES) / LANES * LANES,
+                           job.lanes ? top_k_lanes_range : top_k_range, &job));
 done:
     return status;
 }

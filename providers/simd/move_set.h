@@ -1,19 +1,34 @@
-/* move_set.h - copies and transposes of elements of 1, 2 and 4 bytes. */
+/* move_set.h - copies and transposes of elements of 1, 2, 4, 8 and 16 bytes. */
 #ifndef SIMD_MOVE_SET_H
 #define SIMD_MOVE_SET_H
 #include "simd/instances.h"
 #include <stdint.h>
 
-/* rows, columns >= 0. */
+/* Transposes of `count` matrices, x_step and y_step bytes apart: y[c][r] = x[r][c]. Rows are x_row and y_row bytes
+ * apart, at any addresses. rows, columns > 0. */
+typedef struct move_turns {
+    const char *x;
+    char *y;
+    int64_t x_row, y_row, rows, columns;
+    int64_t count, x_step, y_step;
+} move_turns;
+
 typedef struct move_set {
-    /* output[r][c] = input[r][c]; rows are x_row and y_row words apart. */
+    /* output[r][c] = input[r][c]; rows are x_row and y_row words apart. rows, columns >= 0. */
     void (*rows)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
-    /* Transpose: output[c][r] = input[r][c]. Rows of input are x_row words apart, those of output y_row. */
-    void (*turn)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
-    /* Transpose of elements of 1, 2 or 4 bytes (index: log2 of the size) at any addresses; rows are x_row and y_row
-     * bytes apart. */
-    void (*transpose_elements[3])(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns);
+    /* By the logarithm to base 2 of the bytes of an element. */
+    void (*turn[5])(const move_turns *turns);
 } move_set;
+
+/* Transposes one matrix of floats, whose rows are x_row and y_row floats apart. */
+static inline void move_turn(const move_set *set, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows,
+                             int64_t columns)
+{
+    const int64_t word = sizeof(float);
+
+    if (rows > 0 && columns > 0)
+        set->turn[2](&(move_turns){ (const char *)x, (char *)y, x_row * word, y_row * word, rows, columns, 1, 0, 0 });
+}
 
 KERNEL_INSTANCES(move_set, moves)
 #endif

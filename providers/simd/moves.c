@@ -73,205 +73,329 @@ KERNEL_PART(void, move_rows, const float *input, int64_t x_row, float *output, i
     }
 }
 
-/* Transposes few rows to a contiguous output, such as pixels of few channels. Stores whole vectors; the next store
- * overwrites the excess elements. Returns the number of columns done. The caller transposes the last columns, because
- * whole vectors would be written beyond the end. */
-static int64_t transpose_few_rows(const float *input, int64_t x_row, float *output, int64_t rows, int64_t columns)
+/* Thin transposes: tiles of 16 bytes by as many rows, in vectors of 16 bytes, which every instruction set has. */
+typedef uint8_t octets __attribute__((vector_size(16)));
+typedef uint16_t shorts __attribute__((vector_size(16)));
+typedef uint32_t words __attribute__((vector_size(16)));
+typedef uint64_t longs __attribute__((vector_size(16)));
+
+/* Interleaves the elements of the lower or upper halves of x and y. */
+VEC_INLINE octets zip(const int size, const bool upper, octets x, octets y)
 {
-    int64_t c = 0;
-
-    for (; (columns - c - VEC_LANES + 1) * rows >= VEC_LANES; c += VEC_LANES) {
-        vec v[VEC_LANES];
-
-        for (int r = 0; r < VEC_LANES; r++)
-            v[r] = r < rows ? vec_load(input + r * x_row + c) : vec_zero();
-        vec_transpose(v);
-        for (int i = 0; i < VEC_LANES; i++)
-            vec_store(output + (c + i) * rows, v[i]);
-    }
-    return c;
+    if (size == 1)
+        return upper ? __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+                     : __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    if (size == 2)
+        return (octets)(upper ? __builtin_shufflevector((shorts)x, (shorts)y, 4, 12, 5, 13, 6, 14, 7, 15)
+                              : __builtin_shufflevector((shorts)x, (shorts)y, 0, 8, 1, 9, 2, 10, 3, 11));
+    if (size == 4)
+        return (octets)(upper ? __builtin_shufflevector((words)x, (words)y, 2, 6, 3, 7)
+                              : __builtin_shufflevector((words)x, (words)y, 0, 4, 1, 5));
+    return (octets)(upper ? __builtin_shufflevector((longs)x, (longs)y, 1, 3)
+                          : __builtin_shufflevector((longs)x, (longs)y, 0, 2));
 }
 
-/* The same for few columns of a contiguous input: loads whole vectors, and returns the number of rows done. */
-static int64_t transpose_few_columns(const float *input, float *output, int64_t y_row, int64_t rows, int64_t columns)
+/* Loads 1 to 8 bytes and no others, by two loads that overlap. */
+VEC_INLINE uint64_t load_bytes(const char *p, int64_t bytes)
 {
-    int64_t r = 0;
+    uint32_t first, last;
+    uint16_t low, high;
+    uint64_t all;
 
-    for (; (rows - r - VEC_LANES + 1) * columns >= VEC_LANES; r += VEC_LANES) {
-        vec v[VEC_LANES];
-
-        for (int i = 0; i < VEC_LANES; i++)
-            v[i] = vec_load(input + (r + i) * columns);
-        vec_transpose(v);
-        for (int c = 0; c < VEC_LANES; c++)
-            if (c < columns)
-                vec_store(output + c * y_row + r, v[c]);
+    if (bytes == 8) {
+        memcpy(&all, p, 8);
+        return all;
     }
-    return r;
+    if (bytes >= 4) {
+        memcpy(&first, p, 4);
+        memcpy(&last, p + bytes - 4, 4);
+        return first | (uint64_t)last << 8 * (bytes - 4);
+    }
+    if (bytes == 1)
+        return (uint8_t)*p;
+    memcpy(&low, p, 2);
+    memcpy(&high, p + bytes - 2, 2);
+    return low | (uint64_t)high << 8 * (bytes - 2);
+}
+
+/* Loads `bytes` bytes, up to 16, and no others. */
+VEC_INLINE octets load_some(const char *p, int64_t bytes)
+{
+    return bytes <= 8 ? (octets)(longs){ load_bytes(p, bytes), 0 }
+                      : (octets)(longs){ load_bytes(p, 8), load_bytes(p + 8, bytes - 8) };
+}
+
+/* Transposes the elements of `count` vectors, seen as a matrix of `rows` rows: rows and count are powers of two. */
+VEC_INLINE void zip_rows(const int size, const int count, const int rows, octets *v)
+{
+    VEC_UNROLL
+    for (int step = 1; step < rows; step *= 2) {
+        octets z[16];
+
+        VEC_UNROLL
+        for (int r = 0; r < count / 2; r++) {
+            z[2 * r] = zip(size, false, v[r], v[r + count / 2]);
+            z[2 * r + 1] = zip(size, true, v[r], v[r + count / 2]);
+        }
+        VEC_UNROLL
+        for (int r = 0; r < count; r++)
+            v[r] = z[r];
+    }
+}
+
+/* Transposes a matrix of `rows` rows in `count` vectors, which are x_step bytes apart. */
+VEC_INLINE void turn_tile(const int size, const int count, const int rows, const char *x, int64_t x_step, char *y,
+                          int64_t y_row)
+{
+    octets v[16];
+
+    VEC_UNROLL
+    for (int i = 0; i < count; i++, x += x_step)
+        memcpy(&v[i], x, 16);
+    zip_rows(size, count, rows, v);
+    VEC_UNROLL
+    for (int i = 0; i < count; i++) {
+        VEC_UNROLL
+        for (int at = 0; at < 16; at += rows * size, y += y_row)
+            memcpy(y, (const char *)&v[i] + at, (size_t)(rows * size));
+    }
+}
+
+/* Transposes up to `count` rows of up to 16 bytes; whole: 16 bytes of each row may be read. */
+VEC_INLINE void turn_part(const int size, const int count, bool whole, const char *x, int64_t x_row, char *y,
+                          int64_t y_row, int64_t rows, int64_t columns)
+{
+    const int group = count * size;
+    const int64_t bytes = rows * size;
+    octets v[16];
+
+    VEC_UNROLL
+    for (int r = 0; r < count; r++) {
+        if (whole)
+            memcpy(&v[r], x, 16);
+        else
+            v[r] = load_some(x, columns * size);
+        x += r < rows - 1 ? x_row : 0;
+    }
+    zip_rows(size, count, count, v);
+    for (int64_t c = 0; c < columns; c++, y += y_row) {
+        const char *from = (const char *)v + c * group;
+
+        if (bytes == group) {
+            memcpy(y, from, (size_t)group);
+        } else {
+            memcpy(y, from, (size_t)group / 2);
+            memcpy(y + bytes - group / 2, from + bytes - group / 2, (size_t)group / 2);
+        }
+    }
+}
+
+/* Transposes 4 rows of 4 elements of 8 bytes, in vectors of 32 bytes. */
+VEC_INLINE void turn_longs(const char *x, int64_t x_row, char *y, int64_t y_row)
+{
+    typedef uint64_t four __attribute__((vector_size(32)));
+    four v[4], z[4];
+
+    VEC_UNROLL
+    for (int r = 0; r < 4; r++)
+        memcpy(&v[r], x + r * x_row, sizeof *v);
+    VEC_UNROLL
+    for (int r = 0; r < 2; r++) {
+        z[r] = __builtin_shufflevector(v[2 * r], v[2 * r + 1], 0, 4, 2, 6);
+        z[r + 2] = __builtin_shufflevector(v[2 * r], v[2 * r + 1], 1, 5, 3, 7);
+    }
+    VEC_UNROLL
+    for (int c = 0; c < 2; c++) {
+        v[c] = __builtin_shufflevector(z[2 * c], z[2 * c + 1], 0, 1, 4, 5);
+        v[c + 2] = __builtin_shufflevector(z[2 * c], z[2 * c + 1], 2, 3, 6, 7);
+    }
+    VEC_UNROLL
+    for (int c = 0; c < 4; c++)
+        memcpy(y + c * y_row, &v[c], sizeof *v);
+}
+
+/* Transposes by tiles of `count` rows; the last tiles overlap those before. */
+VEC_INLINE void turn_tiles(const int size, const int count, const char *x, int64_t x_row, char *y, int64_t y_row,
+                           int64_t rows, int64_t columns)
+{
+    const int64_t side = size == 8 && count == 4 ? 4 : 16 / size, line = rows > count ? 64 / size : columns;
+    const int64_t last_row = rows - count, last_column = columns - side;
+
+    for (int64_t from = 0; from < columns; from += line)
+        for (int64_t r0 = 0; r0 < rows; r0 += count) {
+            const int64_t r = r0 < last_row ? r0 : last_row;
+
+            for (int64_t c0 = from; c0 < columns && c0 < from + line; c0 += side) {
+                const int64_t c = c0 < last_column ? c0 : last_column;
+
+                if (size == 8 && count == 4)
+                    turn_longs(x + r * x_row + c * size, x_row, y + c * y_row + r * size, y_row);
+                else
+                    turn_tile(size, count, count, x + r * x_row + c * size, x_row, y + c * y_row + r * size, y_row);
+            }
+        }
+}
+
+/* The same if there are fewer rows or columns than those of a tile. */
+VEC_INLINE void turn_parts(const int size, const int count, const char *x, int64_t x_row, char *y, int64_t y_row,
+                           int64_t rows, int64_t columns)
+{
+    const int64_t side = 16 / size, part_rows = rows < count ? rows : count,
+                  part_columns = columns < side ? columns : side;
+    const char *const end = x + (rows - 1) * x_row + columns * size;
+
+    for (int64_t r0 = 0; r0 < rows; r0 += count)
+        for (int64_t c0 = 0; c0 < columns; c0 += side) {
+            const int64_t r = r0 < rows - part_rows ? r0 : rows - part_rows;
+            const int64_t c = c0 < columns - part_columns ? c0 : columns - part_columns;
+            const char *in = x + r * x_row + c * size;
+
+            turn_part(size, count, end - (in + (part_rows - 1) * x_row) >= 16, in, x_row, y + c * y_row + r * size,
+                      y_row, part_rows, part_columns);
+        }
+}
+
+/* Transposes contiguous rows of 2, 4 or 8 elements, at least 16 bytes of each column. */
+VEC_INLINE void turn_columns(const int size, const int columns, const char *x, char *y, int64_t y_row, int64_t rows)
+{
+    const int side = 16 / size;
+
+    for (int64_t r0 = 0; r0 < rows; r0 += side) {
+        const int64_t r = r0 < rows - side ? r0 : rows - side;
+
+        turn_tile(size, columns, side, x + r * columns * size, 16, y + r * size, y_row);
+    }
 }
 
 /* Transposes a square whose rows are one vector each, with `per` elements in a word: first combines elements of `per`
  * rows to words, then transposes squares of words. Cache lines are read and written completely and once, because rows
- * at distances of a power of two evict each other. rows, columns: the valid part of the square unless full. */
-VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int64_t y_row, const int per,
-                            const bool full, int64_t rows, int64_t columns)
+ * at distances of a power of two evict each other. */
+VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int64_t y_row, const int per)
 {
-    const int size = 4 / per;
-    const bool wide = columns == per * VEC_LANES;
-    const bool masked = VEC_LANES > 4 && columns % per == 0; /* masked loads and stores accept any address there */
-    const vmask part = vec_first(rows / per), across = vec_first(columns / per);
-    vec words[4][VEC_LANES];
+    vec words_of[4][VEC_LANES];
 
     for (int g = 0; g < VEC_LANES; g++) {
         vec v[4];
 
         VEC_UNROLL
-        for (int k = 0; k < per; k++) {
-            const int64_t r = g * per + k;
-
-            v[k] = vec_zero();
-            if (full || (wide && r < rows))
-                v[k] = vec_load((const float *)(const void *)(input + r * x_row));
-            else if (masked && r < rows)
-                v[k] = vec_load_some(across, (const float *)(const void *)(input + r * x_row));
-            else if (r < rows)
-                memcpy(&v[k], input + r * x_row, (size_t)(columns * size));
-        }
+        for (int k = 0; k < per; k++)
+            v[k] = vec_load((const float *)(const void *)(input + (g * per + k) * x_row));
         if (per == 4) {
             const vec a = vec_zip_bytes_low(v[0], v[1]), b = vec_zip_bytes_low(v[2], v[3]);
             const vec c = vec_zip_bytes_high(v[0], v[1]), d = vec_zip_bytes_high(v[2], v[3]);
 
-            words[0][g] = vec_zip_halves_low(a, b);
-            words[1][g] = vec_zip_halves_high(a, b);
-            words[2][g] = vec_zip_halves_low(c, d);
-            words[3][g] = vec_zip_halves_high(c, d);
+            words_of[0][g] = vec_zip_halves_low(a, b);
+            words_of[1][g] = vec_zip_halves_high(a, b);
+            words_of[2][g] = vec_zip_halves_low(c, d);
+            words_of[3][g] = vec_zip_halves_high(c, d);
         } else if (per == 2) {
-            words[0][g] = vec_zip_halves_low(v[0], v[1]);
-            words[1][g] = vec_zip_halves_high(v[0], v[1]);
+            words_of[0][g] = vec_zip_halves_low(v[0], v[1]);
+            words_of[1][g] = vec_zip_halves_high(v[0], v[1]);
         } else {
-            words[0][g] = v[0];
+            words_of[0][g] = v[0];
         }
     }
     for (int q = 0; q < per; q++) {
         vec t[VEC_LANES];
 
         for (int g = 0; g < VEC_LANES; g++)
-            t[g] = words[q][g];
+            t[g] = words_of[q][g];
         vec_transpose(t);
-        for (int w = 0; w < VEC_LANES; w++) { /* 4 columns for each 128 bits */
-            const int64_t c = 4 * per * (w / 4) + 4 * q + w % 4;
-            char *to = output + c * y_row;
-
-            if (full || (c < columns && rows == per * VEC_LANES))
-                vec_store((float *)(void *)to, t[w]);
-            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* as for loads */
-                vec_store_some((float *)(void *)to, part, t[w]);
-            else if (c < columns)
-                memcpy(to, &t[w], (size_t)(rows * size));
-        }
+        for (int w = 0; w < VEC_LANES; w++) /* 4 columns for each 128 bits */
+            vec_store((float *)(void *)(output + (4 * per * (w / 4) + 4 * q + w % 4) * y_row), t[w]);
     }
 }
 
-/* The last squares overlap the previous ones; partial squares are used only if there is less than one square. */
+/* The last squares overlap the previous ones. There is at least one square. */
 VEC_INLINE void turn_squares(const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows,
                              int64_t columns, const int per)
 {
     const int64_t side = per * VEC_LANES, size = 4 / per;
-    const bool full = rows >= side && columns >= side;
-    const int64_t last_row = rows > side ? rows - side : 0, last_column = columns > side ? columns - side : 0;
 
-    if (rows == 0 || columns == 0)
-        return;
-    for (int64_t from = 0; from < last_column + side; from += BAND * side)
-        for (int64_t r0 = 0; r0 < last_row + side; r0 += side) {
-            const int64_t r = r0 < last_row ? r0 : last_row;
+    for (int64_t from = 0; from < columns; from += BAND * side)
+        for (int64_t r0 = 0; r0 < rows; r0 += side) {
+            const int64_t r = r0 < rows - side ? r0 : rows - side;
 
-            for (int64_t c0 = from; c0 < last_column + side && c0 < from + BAND * side; c0 += side) {
-                const int64_t c = c0 < last_column ? c0 : last_column;
-                const char *in = input + r * x_row + c * size;
-                char *out = output + c * y_row + r * size;
+            for (int64_t c0 = from; c0 < columns && c0 < from + BAND * side; c0 += side) {
+                const int64_t c = c0 < columns - side ? c0 : columns - side;
 
-                if (full)
-                    turn_square(in, x_row, out, y_row, per, true, side, side);
-                else
-                    turn_square(in, x_row, out, y_row, per, false, rows < side ? rows : side,
-                                columns < side ? columns : side);
+                turn_square(input + r * x_row + c * size, x_row, output + c * y_row + r * size, y_row, per);
             }
         }
 }
 
-KERNEL_PART(void, move_turn, const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
-            int64_t columns)
+/* Transposes a matrix with few rows or columns. */
+VEC_INLINE void turn_thin(const int size, const int count, const move_turns *turns, const char *x, char *y)
 {
-    int64_t column = 0, row = 0;
+    const int64_t rows = turns->rows, columns = turns->columns, side = 16 / size;
 
-    INLAY_CHECK(rows >= 0 && columns >= 0);
-    if (rows == 3 && y_row == 3) {
-        interleave(input, x_row, columns, output);
-        return;
-    }
-    if (columns == 3 && x_row == 3) {
-        deinterleave(input, output, y_row, rows);
-        return;
-    }
-    if (rows < VEC_LANES && y_row == rows)
-        column = transpose_few_rows(input, x_row, output, rows, columns);
-    else if (columns < VEC_LANES && x_row == columns)
-        row = transpose_few_columns(input, output, y_row, rows, columns);
-    turn_squares((const char *)(input + row * x_row + column), x_row * WORD, (char *)(output + column * y_row + row),
-                 y_row * WORD, rows - row, columns - column, 1);
-}
-
-/* Splits contiguous pixels of 2 to 4 byte channels into planes. */
-VEC_INLINE void deinterleave_bytes(const int channels, const uint8_t *restrict input, uint8_t *restrict output,
-                                   int64_t step, int64_t pixels)
-{
-    uint8_t *restrict y1 = output + step, *restrict y2 = output + (channels > 2 ? 2 : 0) * step;
-
-    for (int64_t i = 0; i < pixels; i++) {
-        output[i] = input[channels * i];
-        y1[i] = input[channels * i + 1];
-        if (channels > 2)
-            y2[i] = input[channels * i + 2];
-    }
-    for (int64_t i = 0; channels > 3 && i < pixels; i++)
-        output[3 * step + i] = input[channels * i + 3];
-}
-
-/* Squares of few bytes, or of pixels of a few bytes, would be mostly empty. */
-static bool is_thin(int64_t x_row, int64_t y_row, int64_t rows, int64_t columns)
-{
-    enum { FEW = 128, THIN = 8 };
-
-    return rows * columns <= FEW || (rows < THIN && y_row == rows) || (columns < THIN && x_row == columns);
-}
-
-KERNEL_PART(void, turn_1, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
-{
-    enum { MANY = 64 };
-
-    if (columns == 3 && x_row == 3 && rows >= MANY)
-        deinterleave_bytes(3, (const uint8_t *)input, (uint8_t *)output, y_row, rows);
-    else if (columns == 4 && x_row == 4 && rows >= MANY)
-        deinterleave_bytes(4, (const uint8_t *)input, (uint8_t *)output, y_row, rows);
-    else if (is_thin(x_row, y_row, rows, columns))
-        for (int64_t c = 0; c < columns; c++)
-            for (int64_t r = 0; r < rows; r++)
-                output[c * y_row + r] = input[r * x_row + c];
+    if (rows >= count && columns >= side)
+        turn_tiles(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
+    else if (rows < count)
+        turn_parts(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
+    else if (count == side && columns == 2 && turns->x_row == 2 * size)
+        turn_columns(size, 2, x, y, turns->y_row, rows);
+    else if (count == side && size <= 2 && columns == 4 && turns->x_row == 4 * size)
+        turn_columns(size, 4, x, y, turns->y_row, rows);
+    else if (count == side && size == 1 && columns == 8 && turns->x_row == 8)
+        turn_columns(size, 8, x, y, turns->y_row, rows);
     else
-        turn_squares(input, x_row, output, y_row, rows, columns, 4);
+        turn_parts(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
 }
-KERNEL_PART(void, turn_2, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
+
+/* Transposes matrices of elements of `size` bytes. */
+VEC_INLINE void turn(const int size, const move_turns *turns)
 {
-    turn_squares(input, x_row, output, y_row, rows, columns, 2);
+    const int64_t rows = turns->rows, columns = turns->columns, x_row = turns->x_row, y_row = turns->y_row;
+    const char *x = turns->x;
+    char *y = turns->y;
+
+    INLAY_CHECK(rows > 0 && columns > 0);
+    for (int64_t i = 0; i < turns->count; i++, x += turns->x_step, y += turns->y_step) {
+        if (size <= 4 && rows * size >= VEC_LANES * WORD && columns * size >= VEC_LANES * WORD)
+            turn_squares(x, x_row, y, y_row, rows, columns, size <= 4 ? 4 / size : 1);
+        else if (size == 4 && rows == 3 && y_row == 3 * WORD && x_row % WORD == 0)
+            interleave((const float *)(const void *)x, x_row / WORD, columns, (float *)(void *)y);
+        else if (size == 4 && columns == 3 && x_row == 3 * WORD && y_row % WORD == 0)
+            deinterleave((const float *)(const void *)x, (float *)(void *)y, y_row / WORD, rows);
+        else if (size == 8 && rows >= 4 && columns >= 4)
+            turn_tiles(size, 4, x, x_row, y, y_row, rows, columns);
+        else if (size == 16)
+            turn_tiles(size, 1, x, x_row, y, y_row, rows, columns);
+        else if (size == 1 && rows >= 16)
+            turn_thin(size, 16, turns, x, y);
+        else if (size <= 2 && rows >= 8)
+            turn_thin(size, 8, turns, x, y);
+        else if (size <= 4 && rows >= 4)
+            turn_thin(size, 4, turns, x, y);
+        else
+            turn_thin(size, 2, turns, x, y);
+    }
 }
-KERNEL_PART(void, turn_4, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
+
+KERNEL_PART(void, turn_1, const move_turns *turns)
 {
-    turn_squares(input, x_row, output, y_row, rows, columns, 1);
+    turn(1, turns);
+}
+KERNEL_PART(void, turn_2, const move_turns *turns)
+{
+    turn(2, turns);
+}
+KERNEL_PART(void, turn_4, const move_turns *turns)
+{
+    turn(4, turns);
+}
+KERNEL_PART(void, turn_8, const move_turns *turns)
+{
+    turn(8, turns);
+}
+KERNEL_PART(void, turn_16, const move_turns *turns)
+{
+    turn(16, turns);
 }
 
 const move_set KERNEL(moves) = {
     KERNEL_PART_OF(move_rows),
-    KERNEL_PART_OF(move_turn),
-    { KERNEL_PART_OF(turn_1), KERNEL_PART_OF(turn_2), KERNEL_PART_OF(turn_4) },
+    { KERNEL_PART_OF(turn_1), KERNEL_PART_OF(turn_2), KERNEL_PART_OF(turn_4), KERNEL_PART_OF(turn_8),
+      KERNEL_PART_OF(turn_16) },
 };

@@ -885,7 +885,7 @@ static void moves(void **state)
 
                 for (int64_t i = 0; i < GUARD; i++)
                     output[rows * columns + i] = z[rows * columns + i] = guard;
-                level->moves->turn(input, columns + 3, output, rows, rows, columns);
+                move_turn(level->moves, input, columns + 3, output, rows, rows, columns);
                 level->moves->rows(input, columns + 3, z, columns, rows, columns);
                 for (int64_t r = 0; r < rows; r++)
                     for (int64_t c = 0; c < columns; c++) {
@@ -898,31 +898,36 @@ static void moves(void **state)
             }
 }
 
-/* Transposes of elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several squares. */
+/* Transposes of two matrices of elements of 1 to 16 bytes at odd addresses, from single elements to several squares.
+ * The input ends where a page may end, and gaps between rows are not written. */
 static void turns(void **state)
 {
-    static const int64_t sizes[] = { 1, 2, 3, 7, 8, 12, 31, 32, 40, 64, 65, 130 };
+    static const int64_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 32, 40, 64, 65, 130 };
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
 
     (void)state;
     EACH_LEVEL(level)
-        for (int64_t log = 0; log < 3; log++)
-            for (int which = 0; which < COUNT * COUNT; which++) {
-                const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
-                const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
-                char *x = malloc((size_t)(rows * x_row + 1)),
-                     *y = malloc((size_t)(columns * y_row + 1)); /* data begins at offset 1 */
+        for (int64_t log = 0; log < 5; log++)
+            for (int which = 0; which < 4 * COUNT * COUNT; which++) {
+                const int64_t rows = sizes[which / COUNT % COUNT], columns = sizes[which % COUNT], size = 1 << log;
+                const int64_t gap_in = which / COUNT / COUNT % 2 * 5, gap_out = which / COUNT / COUNT / 2;
+                const int64_t x_row = columns * size + gap_in, y_row = rows * size + gap_out;
+                const int64_t x_bytes = 2 * rows * x_row - gap_in + 1, y_bytes = 2 * columns * y_row + 1;
+                char *x = malloc((size_t)x_bytes), *y = malloc((size_t)y_bytes); /* data begins at offset 1 */
 
                 assert_true(x != NULL && y != NULL);
-                for (int64_t i = 0; i <= rows * x_row; i++)
+                for (int64_t i = 0; i < x_bytes; i++)
                     x[i] = (char)(random_signed(&noise_state) * 127);
-                memset(y, 77, (size_t)(columns * y_row + 1));
-                level->moves->transpose_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
-                for (int64_t c = 0; c < columns; c++) {
+                memset(y, 77, (size_t)y_bytes);
+                level->moves->turn[log](
+                    &(move_turns){ x + 1, y + 1, x_row, y_row, rows, columns, 2, rows * x_row, columns * y_row });
+                for (int64_t i = 0; i < 2 * columns; i++) {
+                    const char *from = x + 1 + i / columns * rows * x_row + i % columns * size, *to = y + 1 + i * y_row;
+
                     for (int64_t r = 0; r < rows; r++)
-                        assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);
-                    for (int64_t i = rows * size; i < y_row; i++) /* gaps between rows are not written */
-                        assert_int_equal(y[1 + c * y_row + i], 77);
+                        assert_memory_equal(to + r * size, from + r * x_row, (size_t)size);
+                    for (int64_t gap = rows * size; gap < y_row; gap++)
+                        assert_int_equal(to[gap], 77);
                 }
                 assert_true(y[0] == 77);
                 free(x), free(y);

@@ -34,7 +34,7 @@ static void copy_row(const struct border *border, const float *input, float *out
         return;
     }
     if (border->s_pixel == 1) {
-        border->moves->turn(input, border->s_channel, output, border->channels, border->channels, border->width);
+        move_turn(border->moves, input, border->s_channel, output, border->channels, border->channels, border->width);
         return;
     }
     for (int64_t channel = 0; channel < border->channels; channel++)

@@ -98,12 +98,14 @@ static void transpose_rows(const struct offsets *offsets, const struct plane *pl
 {
     for (int64_t y = 0; y < plane->outer_count; y += plane->outer_run.length)
         for (int64_t x = 0; x < plane->inner_count; x += plane->inner_run.length)
-            plane->moves->transpose_elements[2](
-                source + (offsets->in[plane->outer][y] + offsets->in[plane->inner][x]) * WORD,
-                plane->inner_run.in * WORD,
-                target + (offsets->out[plane->outer][y] + offsets->out[plane->inner][x]) * WORD,
-                plane->outer_run.out * WORD, min64(plane->inner_run.length, plane->inner_count - x),
-                min64(plane->outer_run.length, plane->outer_count - y));
+            plane->moves->turn[2](
+                &(move_turns){ .x = source + (offsets->in[plane->outer][y] + offsets->in[plane->inner][x]) * WORD,
+                               .y = target + (offsets->out[plane->outer][y] + offsets->out[plane->inner][x]) * WORD,
+                               .x_row = plane->inner_run.in * WORD,
+                               .y_row = plane->outer_run.out * WORD,
+                               .rows = min64(plane->inner_run.length, plane->inner_count - x),
+                               .columns = min64(plane->outer_run.length, plane->outer_count - y),
+                               .count = 1 });
 }
 
 /* Copies single elements by tiles, so that a cache line is used completely while it is in the first-level cache. */

@@ -16,13 +16,15 @@ enum {
     MIN_SHARED_WORDS = 24 * 1024 /* below this size one thread is faster */
 };
 
-/* The kernel runs over two axes, `row` and `column` of the source; the other axes are outer loops. */
+/* The kernel runs over two axes, `row` and `column` of the source; the other axes are outer loops. Steps are in bytes.
+ */
 typedef struct move_step {
     cpu_native native;
     const move_set *set;
     move_axes axes;
-    uint32_t size;        /* bytes of an element */
+    uint32_t size;        /* bytes of an element: 1, 2, 4 or 8 */
     uint32_t row, column; /* equal: only the column axis is used */
+    uint32_t batch;       /* the axis of matrices that one call transposes; INLAY_NONE: there is none */
     bool transpose;       /* the column is the source's innermost axis, the row the target's */
     int64_t row_block, column_block;
     int64_t counts[TENSOR_MAX_RANK]; /* units along each axis */
@@ -40,10 +42,9 @@ static inline __attribute__((always_inline)) void move_elements(const move_step 
                                                                 int64_t rows, int64_t columns, const size_t size)
 {
     const move_axes *axes = &step->axes;
-    const int64_t from = axes->from[step->column] * (int64_t)size, to = axes->to[step->column] * (int64_t)size;
+    const int64_t from = axes->from[step->column], to = axes->to[step->column];
 
-    for (int64_t r = 0; r < rows;
-         r++, source += axes->from[step->row] * (int64_t)size, target += axes->to[step->row] * (int64_t)size)
+    for (int64_t r = 0; r < rows; r++, source += axes->from[step->row], target += axes->to[step->row])
         for (int64_t c = 0; c < columns; c++)
             memcpy(target + c * to, source + c * from, size);
 }
@@ -51,7 +52,7 @@ static inline __attribute__((always_inline)) void move_elements(const move_step 
 /* Moves rows that are contiguous on both sides. */
 static void move_rows(const move_step *step, const char *source, char *target, int64_t rows, int64_t columns)
 {
-    const int64_t size = step->size, from = step->axes.from[step->row] * size, to = step->axes.to[step->row] * size;
+    const int64_t size = step->size, from = step->axes.from[step->row], to = step->axes.to[step->row];
 
     if ((columns * size | from | to) % (int64_t)sizeof(float) == 0 &&
         ((uintptr_t)source | (uintptr_t)target) % sizeof(float) == 0) {
@@ -63,37 +64,43 @@ static void move_rows(const move_step *step, const char *source, char *target, i
         memcpy(target + r * to, source + r * from, (size_t)(columns * size));
 }
 
-static void move_unit(const move_call *call, const int64_t *at)
+/* Moves unit `at`, or `count` of them along the batch axis. */
+static void move_units(const move_call *call, const int64_t *at, int64_t count)
 {
     const move_step *step = call->step;
     const move_axes *axes = &step->axes;
-    int64_t from = 0, to = 0, rows = 1, columns = axes->dims[step->column] - at[step->column] * step->column_block;
+    const char *source = call->source;
+    char *target = call->target;
+    int64_t rows = 1, columns = axes->dims[step->column] - at[step->column] * step->column_block;
 
-    INLAY_CHECK(columns > 0);
+    INLAY_CHECK(columns > 0 && (count == 1 || step->batch != INLAY_NONE));
     for (uint32_t d = 0; d < axes->rank; d++) {
         int64_t i = at[d] * (d == step->column ? step->column_block : d == step->row ? step->row_block : 1);
 
-        from += i * axes->from[d];
-        to += i * axes->to[d];
+        source += i * axes->from[d];
+        target += i * axes->to[d];
     }
     columns = columns < step->column_block ? columns : step->column_block;
     if (step->row != step->column) {
         rows = axes->dims[step->row] - at[step->row] * step->row_block;
         rows = rows < step->row_block ? rows : step->row_block;
     }
-    const char *source = call->source + from * step->size;
-    char *target = call->target + to * step->size;
-    const int64_t x_row = axes->from[step->row], y_row = axes->to[step->column];
-
-    if (step->transpose && step->size == sizeof(float))
-        step->set->turn((const float *)(const void *)source, x_row, (float *)(void *)target, y_row, rows, columns);
-    else if (step->transpose)
-        step->set->transpose_elements[step->size / 2](source, x_row * step->size, target, y_row * step->size, rows,
-                                                      columns);
-    else if (axes->from[step->column] == 1 && axes->to[step->column] == 1)
+    if (step->transpose)
+        step->set->turn[__builtin_ctz(step->size)](&(move_turns){ .x = source,
+                                                                  .y = target,
+                                                                  .x_row = axes->from[step->row],
+                                                                  .y_row = axes->to[step->column],
+                                                                  .rows = rows,
+                                                                  .columns = columns,
+                                                                  .count = count,
+                                                                  .x_step = count > 1 ? axes->from[step->batch] : 0,
+                                                                  .y_step = count > 1 ? axes->to[step->batch] : 0 });
+    else if (axes->from[step->column] == step->size && axes->to[step->column] == step->size)
         move_rows(step, source, target, rows, columns);
-    else if (step->size == sizeof(float))
-        move_elements(step, source, target, rows, columns, sizeof(float));
+    else if (step->size == 8)
+        move_elements(step, source, target, rows, columns, 8);
+    else if (step->size == 4)
+        move_elements(step, source, target, rows, columns, 4);
     else if (step->size == 2)
         move_elements(step, source, target, rows, columns, 2);
     else
@@ -110,10 +117,14 @@ static inlay_status move_range(void *user, int64_t begin, int64_t end, uint32_t 
     INLAY_CHECK(begin <= end && end <= step->units);
     for (uint32_t d = step->axes.rank; d-- > 0; rest /= step->counts[d])
         at[d] = rest % step->counts[d];
-    for (int64_t u = begin; u < end; u++) {
+    for (int64_t u = begin, count; u < end; u += count) {
         uint32_t d = step->axes.rank;
 
-        move_unit(call, at);
+        count = step->batch == INLAY_NONE ? 1 : step->axes.dims[step->batch] - at[step->batch];
+        count = count < end - u ? count : end - u;
+        move_units(call, at, count);
+        if (step->batch != INLAY_NONE)
+            at[step->batch] += count - 1;
         while (d-- > 0 && ++at[d] == step->counts[d])
             at[d] = 0;
     }
@@ -142,9 +153,11 @@ static void choose_units(move_step *step)
     uint32_t last = axes->rank - 1, inner = INLAY_NONE;
 
     for (uint32_t d = 0; d < axes->rank; d++)
-        if (axes->from[d] == 1)
+        if (axes->from[d] == step->size)
             inner = d;
-    step->transpose = axes->to[last] == 1 && axes->from[last] != 1 && inner != INLAY_NONE && inner != last;
+    step->batch = INLAY_NONE;
+    step->transpose =
+        axes->to[last] == step->size && axes->from[last] != step->size && inner != INLAY_NONE && inner != last;
     if (step->transpose) {
         step->row = last;
         step->column = inner;
@@ -167,6 +180,29 @@ static void choose_units(move_step *step)
         step->counts[d] = axes->dims[d] / block + (axes->dims[d] % block != 0);
         step->units *= step->counts[d];
     }
+    if (step->transpose && step->counts[step->row] == 1 && step->counts[step->column] == 1)
+        for (uint32_t d = 0; d < axes->rank; d++)
+            step->batch = d == step->row || d == step->column ? step->batch : d;
+}
+
+/* Steps in bytes; elements that stay together become one, if a register has its size. */
+static void widen_elements(move_step *step)
+{
+    move_axes *axes = &step->axes;
+
+    for (uint32_t d = 0; d < axes->rank; d++) {
+        axes->from[d] *= step->size;
+        axes->to[d] *= step->size;
+    }
+    for (uint32_t last = axes->rank - 1; last > 0 && axes->from[last] == step->size && axes->to[last] == step->size;
+         last--) {
+        const int64_t bytes = axes->dims[last] * step->size;
+
+        if (bytes > 8 || (bytes & (bytes - 1)) != 0)
+            return;
+        step->size = (uint32_t)bytes;
+        axes->rank = last;
+    }
 }
 
 static inlay_status emit_move(cpu_build *build, const move_axes *axes, const cpu_place *from, const cpu_place *to)
@@ -177,6 +213,7 @@ static inlay_status emit_move(cpu_build *build, const move_axes *axes, const cpu
                        .size = (uint32_t)cpu_type_bytes(from->layout.type) };
 
     INLAY_CHECK(step.size == 1 || step.size == 2 || step.size == 4);
+    widen_elements(&step);
     choose_units(&step);
     return cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ from, to }, 2);
 }
