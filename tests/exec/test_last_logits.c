@@ -135,10 +135,47 @@ static void one_token(void **state)
     rig_close(&rig);
 }
 
+/* The new input replaces one with the number of tokens. */
+static void number_of_tokens(void **state)
+{
+    static const char *const forms[][2] = {
+        { "num_logits_to_keep : int64 -", "first = Unsqueeze(less, zero)" },
+        { "num_logits_to_keep : int64 1", "first = Identity(less)" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char script[512];
+        struct rig plain, rig;
+        const float *all;
+
+        (void)snprintf(script, sizeof script,
+                       "%s\n" BEGIN "less = Neg(num_logits_to_keep)\nzero = i[1] 0\none = i[1] 1\n"
+                       "end = i[1] 9223372036854775807\n%s\nr = Slice(x, first, end, one)\nlogits = MatMul(r, w)\n"
+                       "-> logits : B,S,6\n-> present_0",
+                       forms[i][0], forms[i][1]);
+        open_model(script, "0", &rig);
+        assert_int_equal(inlay_session_find_input(rig.session, "num_logits_to_keep"), 0);
+        rig_close(&rig);
+        open_model(BEGIN "logits = MatMul(x, w)\n-> logits, present_0", "0", &plain);
+        open_model(script, "1", &rig);
+        assert_int_equal(inlay_session_find_input(rig.session, "num_logits_to_keep"), INLAY_NONE);
+        assert_int_equal(inlay_session_find_input(rig.session, "last_logits"), 2);
+        bind_hidden(&plain);
+        bind_hidden(&rig);
+        rig_run(&plain);
+        all = inlay_value_data(inlay_context_output(plain.context, 0));
+        for (int64_t count = 0; count <= TOKENS + 1; count++)
+            check_rows(&rig, count, all);
+        rig_close(&plain);
+        rig_close(&rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(same_rows), cmocka_unit_test(unchanged),
-                                        cmocka_unit_test(one_token) };
+                                        cmocka_unit_test(one_token), cmocka_unit_test(number_of_tokens) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -379,6 +379,20 @@ class Folders(unittest.TestCase):
                                    check=True).stdout for model in (folder, os.path.join(folder, "onnx", "model.onnx"))]
             self.assertEqual(made[0], made[1])
             self.assertTrue(made[0].strip() and greedy[0].startswith(made[0].strip()))
+        # decoders of onnx-community have the number of the last tokens with logits as an input
+        model = load(self.path("counted.onnx"))
+        product = next(node for node in model.graph.node if node.output[0] == "logits")
+        model.graph.input.append(helper.make_tensor_value_info("num_logits_to_keep", TensorProto.INT64, []))
+        model.graph.initializer.extend(numpy_helper.from_array(np.array([value], np.int64), name)
+                                       for name, value in (("first_axis", 0), ("token_axis", 1), ("no_end", 2 ** 62)))
+        model.graph.node.extend([helper.make_node("Neg", ["num_logits_to_keep"], ["less"]),
+                                 helper.make_node("Unsqueeze", ["less", "first_axis"], ["first"]),
+                                 helper.make_node("Slice", [product.input[0], "first", "no_end", "token_axis"], ["kept"])])
+        product.input[0] = "kept"
+        model.graph.node.remove(product)
+        model.graph.node.append(product)
+        save(model, os.path.join(folder, "onnx", "model.onnx"))
+        self.assertEqual(texts({}, temperature=0), greedy)
 
     def test_gguf_chats(self):
         """A file without a chat template gets ChatML, and the server says so. Texts end with tokens that llama.cpp

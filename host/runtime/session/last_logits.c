@@ -6,14 +6,16 @@
  *     hidden, -Shape(last_logits) -> Slice -> rows;  rows, weights -> MatMul -> ... -> logits
  *
  * No element, the default, begins the slice at 0, which are all tokens. The number is a size and not a value, because
- * plans are made for sizes. */
+ * plans are made for sizes. If the model has the number of these tokens as its input `num_logits_to_keep`, the input
+ * `last_logits` replaces this one. */
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "passes/pass.h"
 #include "session/session.h"
 #include <string.h>
 
 enum { TOKEN_AXIS = 1, LOGITS_RANK = 3, MOST_NODES = 16 };
-static const char NAME[] = "last_logits";
+static const char NAME[] = "last_logits", NUMBER[] = "num_logits_to_keep";
 
 /* The nodes from the logits back to the product, which is the last of them. */
 struct path {
@@ -137,6 +139,46 @@ static bool forget_shape(struct graph *graph, graph_value *value)
     return true;
 }
 
+/* The input `num_logits_to_keep`, a whole number that only nodes of the main graph read; INLAY_NONE: none. */
+static uint32_t find_number(const struct graph *graph)
+{
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_value *value = &graph->values[graph->inputs[i]];
+        const bool is_list =
+            value->info.rank == 1 && value->info.dims[0].kind == INLAY_DIM_FIXED && value->info.dims[0].value == 1;
+        bool captured = false;
+
+        for (uint32_t k = 0; k < graph->node_count; k++)
+            for (uint32_t c = 0; c < graph->nodes[k]->capture_count; c++)
+                captured |= graph->nodes[k]->captures[c] == graph->inputs[i];
+        if (strcmp(value->info.name.data, NUMBER) == 0)
+            return value->info.kind == INLAY_VALUE_TENSOR && value->info.dtype == INLAY_INT64 && !value->has_default &&
+                           (value->info.rank == 0 || is_list) && !captured && !pass_is_output(graph, graph->inputs[i])
+                       ? i
+                       : INLAY_NONE;
+    }
+    return INLAY_NONE;
+}
+
+/* Takes input i, the number of tokens, from the size of the new input. false: out of memory. */
+static bool replace_number(struct graph *graph, uint32_t i, uint32_t logits)
+{
+    const uint32_t number = graph->inputs[i], nodes = graph->node_count;
+    const char *op_type = graph->values[number].info.rank == 0 ? "Size" : "Shape";
+    uint32_t count = add_input(graph);
+
+    if (count == INLAY_NONE || !session_insert_node(graph, NAME, op_type, &count, 1, &count) ||
+        !forget_shape(graph, &graph->values[logits]))
+        return false;
+    for (uint32_t n = 0; n < nodes; n++)
+        for (uint32_t k = 0; k < graph->nodes[n]->info.input_count; k++)
+            if (graph->nodes[n]->info.inputs[k] == number)
+                ((uint32_t *)(uintptr_t)graph->nodes[n]->info.inputs)[k] = count;
+    graph->input_count--;
+    memmove(graph->inputs + i, graph->inputs + i + 1, (graph->input_count - i) * sizeof *graph->inputs);
+    return true;
+}
+
 /* false: out of memory. */
 static bool rewrite(struct graph *graph, const struct path *path)
 {
@@ -163,16 +205,16 @@ static bool rewrite(struct graph *graph, const struct path *path)
 inlay_status session_keep_last_logits(graph_model *model, const inlay_options *options, inlay_diag *diag)
 {
     struct graph *graph = model->main;
-    const uint32_t logits = graph_find_value(graph, "logits");
+    const uint32_t logits = graph_find_value(graph, "logits"), number = find_number(graph);
     inlay_status status = INLAY_OK;
     struct path path;
 
     if (options_int(options, OPTION_last_logits) == 0 || logits == INLAY_NONE ||
         graph->values[logits].info.rank != LOGITS_RANK || graph_model_opset(model, "ai.onnx") < 10 ||
         graph_find_value(graph, NAME) != INLAY_NONE || !session_names_states(graph, options) ||
-        !find_path(graph, logits, &path))
+        (number == INLAY_NONE && !find_path(graph, logits, &path)))
         return INLAY_OK;
-    if (!rewrite(graph, &path))
+    if (number != INLAY_NONE ? !replace_number(graph, number, logits) : !rewrite(graph, &path))
         return no_memory(diag, "for option last_logits");
     INLAY_TRY(graph_bind(model, NULL, diag));
     INLAY_TRY(graph_finish(graph, diag));
