@@ -441,6 +441,7 @@ static void write_sampling(struct gguf *gguf, struct wire *out)
                  { GGUF_USUAL_TOP_P, "top_p", 0, 1 },
                  { GGUF_USUAL_MIN_P, "min_p", 0, 1 },
                  { GGUF_USUAL_PENALTY, "repetition_penalty", 0.01, 100 } };
+    const struct gguf_value *suppressed = gguf_find(gguf, GGUF_SUPPRESSED);
     struct strbuf json = { 0 };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -452,6 +453,12 @@ static void write_sampling(struct gguf *gguf, struct wire *out)
             gguf_fail_key(gguf, rows[i].key, "has a value that is out of range for the key");
         strbuf_format(&json, "%s\"%s\":%.9g", json.size == 0 ? "{" : ",", rows[i].name, value);
     }
+    for (uint64_t i = 0; suppressed != NULL && i < suppressed->count; i++)
+        strbuf_format(&json, "%s%.17g%s",
+                      i > 0            ? ","
+                      : json.size == 0 ? "{\"suppress_tokens\":["
+                                       : ",\"suppress_tokens\":[",
+                      gguf_item(suppressed, i), i + 1 == suppressed->count ? "]" : "");
     strbuf_text(&json, "}");
     if (json.size > 1)
         onnx_property(out, "generation_config.json", json.data, json.size);

@@ -370,6 +370,12 @@ class Folders(unittest.TestCase):
             self.assertEqual(texts(config), greedy, config)
         self.assertGreater(len(set(texts({"do_sample": False}, temperature=1))), 1)
         self.assertNotEqual(texts({"repetition_penalty": 50, "do_sample": False}), greedy)
+        # letters are the tokens from their code on
+        suppressed = [ord(letter) for letter in set(greedy[0])]
+        self.assertFalse(set(greedy[0]) & set(texts({"suppress_tokens": suppressed}, temperature=0)[0]))
+        write_text(os.path.join(folder, "generation_config.json"), {"suppress_tokens": 3})
+        with Server(folder) as server:
+            self.assertIn("generation_config.json: suppress_tokens is not a list of tokens", server.log)
         write_text(os.path.join(folder, "generation_config.json"), {"top_p": 3})
         with Server(folder) as server:
             self.assertIn("generation_config.json: top_p is not a number from 0 to 1", server.log)

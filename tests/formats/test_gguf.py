@@ -1329,6 +1329,10 @@ class Gguf(unittest.TestCase):
             self.assertEqual(json.loads(session.model.metadata["generation_config.json"]),
                              {"temperature": 0.25, "top_k": 7, "top_p": 0.5, "min_p": 0.125, "repetition_penalty": 1.5})
             self.assertEqual(session.model.metadata["ignored keys"], "general.sampling.mirostat")
+        for more, want in (([], {}), ([("general.sampling.temp", 0.5)], {"temperature": 0.5})):
+            with self.open(make("llama", "F32", more + [("tokenizer.ggml.suppress_tokens", [7, 3])])[0]) as session:
+                self.assertEqual(json.loads(session.model.metadata["generation_config.json"]),
+                                 {**want, "suppress_tokens": [7, 3]})
         with self.open(make("llama", "F32")[0]) as session:
             self.assertNotIn("generation_config.json", session.model.metadata)
         for name, value in (("temp", 3.0), ("top_p", -0.5), ("min_p", float("nan")), ("penalty_repeat", 0.0)):

@@ -119,6 +119,13 @@ static bool choose_allowed(text_choice *choice, size_t vocabulary, inlay_diag *d
     return true;
 }
 
+static void forbid(float *logits, size_t count, const int64_t *tokens, uint32_t token_count)
+{
+    for (uint32_t i = 0; i < token_count; i++)
+        if (tokens[i] >= 0 && (size_t)tokens[i] < count)
+            logits[tokens[i]] = -INFINITY;
+}
+
 /* Makes the tokens impossible that would end the text too early. A text whose form is complete ends nevertheless. */
 static void forbid_ends(const text_choice *choice, float *logits, size_t count)
 {
@@ -128,12 +135,10 @@ static void forbid_ends(const text_choice *choice, float *logits, size_t count)
 
     if (choice->must_end)
         return;
-    for (uint32_t i = 0; (is_short || given->ignores_ends) && i < model->end_count; i++)
-        if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
-            logits[model->ends[i]] = -INFINITY;
-    for (uint32_t i = 0; is_short && i < given->stop_token_count; i++)
-        if ((size_t)given->stop_tokens[i] < count)
-            logits[given->stop_tokens[i]] = -INFINITY;
+    if (is_short || given->ignores_ends)
+        forbid(logits, count, model->ends, model->end_count);
+    if (is_short)
+        forbid(logits, count, given->stop_tokens, given->stop_token_count);
 }
 
 /* The token that the sampler chooses; -1: out of memory. */
@@ -143,6 +148,7 @@ static int64_t sample(text_choice *choice, const float *logits, size_t count)
 
     if (!copy_logits(scratch, logits, count))
         return -1;
+    forbid(scratch->logits, count, choice->model->suppressed, choice->model->suppressed_count);
     forbid_ends(choice, scratch->logits, count);
     return sampler_next(&choice->sampler, scratch->logits, count, choice->tokens, choice->decoding.count);
 }

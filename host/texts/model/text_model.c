@@ -90,6 +90,24 @@ static inlay_status read_default(const json_t *root, const char *name, double le
     return INLAY_OK;
 }
 
+/* The list suppress_tokens of generation_config.json. */
+static inlay_status read_suppressed(text_model *text, const json_t *tokens, inlay_diag *diag)
+{
+    const size_t count = json_is_array(tokens) ? json_array_size(tokens) : tokens != NULL && !json_is_null(tokens);
+
+    for (size_t i = 0; i < count; i++) {
+        const json_t *token = json_array_get(tokens, i);
+
+        if (!json_is_integer(token))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "generation_config.json: suppress_tokens is not a list of tokens");
+        if (!LIST_GROW(text->suppressed, text->suppressed_count))
+            return no_memory(diag, "for suppress_tokens");
+        text->suppressed[text->suppressed_count++] = json_integer_value(token);
+    }
+    return INLAY_OK;
+}
+
 static inlay_status find_sampler(text_model *text, const text_source *source, inlay_diag *diag)
 {
     json_t *root = load_json(source, "generation_config.json");
@@ -103,6 +121,7 @@ static inlay_status find_sampler(text_model *text, const text_source *source, in
     INLAY_TRY(read_default(root, "min_p", 0, 1, &text->sampler.min_p, diag));
     INLAY_TRY(read_default(root, "top_k", -1, 1 << 24, &top_k, diag));
     INLAY_TRY(read_default(root, "repetition_penalty", 0.01, 100, &text->sampler.penalty, diag));
+    INLAY_TRY(read_suppressed(text, json_object_get(root, "suppress_tokens"), diag));
     text->sampler.top_k = top_k > 0 ? (uint32_t)top_k : 0;
     if (json_is_false(json_object_get(root, "do_sample")))
         text->sampler.temperature = 0;
@@ -517,6 +536,7 @@ void text_model_close(text_model *model)
     free(model->pair_template);
     free(model->tool_form);
     free(model->ends);
+    free(model->suppressed);
     free(model->begin);
     free(model->end);
     free(model);

@@ -28,6 +28,8 @@ typedef struct text_model {
     uint32_t scores; /* output `logits` [texts, 1] of a model that reads two texts together; INLAY_NONE: missing */
     int64_t *ends;   /* [end_count] tokens that end a text */
     uint32_t end_count;
+    int64_t *suppressed; /* [suppressed_count] tokens that are never chosen */
+    uint32_t suppressed_count;
     token_index *index;    /* the vocabulary, for grammars; made by text_model_index() */
     ascii_set *characters; /* [tokenizer_count()] of each token; made by text_model_characters() */
     /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
