@@ -8,6 +8,8 @@
 typedef struct move_set {
     /* output[r][c] = input[r][c]; rows are x_row and y_row words apart. */
     void (*rows)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
+    /* output[i] = input[i * step], i < n. */
+    void (*every)(const float *input, int64_t step, float *output, int64_t n);
     /* Transpose: output[c][r] = input[r][c]. Rows of input are x_row words apart, those of output y_row. */
     void (*turn)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
     /* Transpose of elements of 1, 2 or 4 bytes (index: log2 of the size) at any addresses; rows are x_row and y_row

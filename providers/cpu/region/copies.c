@@ -63,6 +63,14 @@ static void move_rows(const move_step *step, const char *source, char *target, i
         memcpy(target + r * to, source + r * from, (size_t)(columns * size));
 }
 
+/* Moves every `step`-th element of rows to contiguous rows. */
+static void gather_rows(const move_step *step, const float *source, float *target, int64_t rows, int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r++)
+        step->set->every(source + r * step->axes.from[step->row], step->axes.from[step->column],
+                         target + r * step->axes.to[step->row], columns);
+}
+
 static void move_unit(const move_call *call, const int64_t *at)
 {
     const move_step *step = call->step;
@@ -92,6 +100,9 @@ static void move_unit(const move_call *call, const int64_t *at)
                                                       columns);
     else if (axes->from[step->column] == 1 && axes->to[step->column] == 1)
         move_rows(step, source, target, rows, columns);
+    else if (step->size == sizeof(float) && axes->from[step->column] > 1 && axes->to[step->column] == 1 &&
+             ((uintptr_t)source | (uintptr_t)target) % sizeof(float) == 0)
+        gather_rows(step, (const float *)(const void *)source, (float *)(void *)target, rows, columns);
     else if (step->size == sizeof(float))
         move_elements(step, source, target, rows, columns, sizeof(float));
     else if (step->size == 2)
