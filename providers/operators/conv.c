@@ -99,18 +99,25 @@ inlay_status product_conv_run(const kit_call *call)
 #define STAGED_NS 0.25       /* per staged element of a plane */
 #define STAGED_ROW_NS 4.0    /* windows: per row of the copied image, ... */
 #define COPIED_NS 0.04       /* ... and per element of it */
-#define STRIDED_NS 0.12      /* per packed element of a strided window, in addition, at least */
+#define SET_ROW_NS 8.6       /* strided windows: per row of a set of every second or further column, ... */
+#define SET_COPIED_NS 0.14   /* ... and per element of it */
 #define PIECE_NS 1.0         /* windows: per row of the result, the part of it that is packed for a tap, ... */
-#define STRIDED_PIECE_NS 5.0 /* ... from every second or further pixel */
+#define STRIDED_PIECE_NS 0.5 /* ... from a set */
+#define STORED_NS 0.07       /* per element of the result; hidden behind multiplications on the reference core */
 #define DEPTHWISE_PER_NS 2.4 /* operations */
 
-/* Time of the copy of the image from which windows are packed. */
-static double window_copy_ns(const conv_geometry *geometry)
+/* Time of the copy of the image from which windows are packed. Rows and sets of columns that no tap reads are not
+ * copied. */
+static double window_copy_ns(const conv_geometry *geometry, double slower)
 {
-    const double rows =
-        (double)geometry->images * (double)geometry->channels * (double)geometry->in[0] * (double)geometry->in[1];
+    double rows = (double)geometry->images * (double)geometry->channels;
 
-    return rows * (STAGED_ROW_NS + COPIED_NS * (double)geometry->in[2]);
+    for (uint32_t i = 0; i < 2; i++)
+        rows *= fmin((double)geometry->out[i] * (double)geometry->kernel[i], (double)geometry->in[i]);
+    if (geometry->stride[2] == 1)
+        return rows * (STAGED_ROW_NS + COPIED_NS * (double)geometry->in[2]);
+    return rows * fmin((double)geometry->kernel[2], (double)geometry->stride[2]) *
+           (SET_ROW_NS + SET_COPIED_NS * (double)geometry->out[2]) * slower;
 }
 
 void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
@@ -118,6 +125,8 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
     conv_attrs attrs;
     conv_geometry geometry;
     product_size size = { .a_constant = kit_is_constant(node, 1) };
+    const double slower = product_cost_slower(node->host);
+    double more;
 
     if (shapes->in[0].count < 0 || conv_read_attrs(node, &attrs, NULL) != INLAY_OK ||
         conv_resolve(&attrs, &shapes->in[0], &shapes->in[1], &geometry, NULL) != INLAY_OK)
@@ -128,9 +137,11 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
     size.n = (double)geometry.positions;
     size.k = (double)geometry.channels / (double)geometry.group * (double)geometry.taps;
     size.b_windows = geometry.taps > 1 || geometry.positions != geometry.in_positions;
-    if (size.b_windows)
-        size.window_ns = geometry.stride[2] > 1 ? fmax(STRIDED_PIECE_NS / (double)geometry.out[2], STRIDED_NS)
-                                                : PIECE_NS / (double)geometry.out[2];
+    more = STORED_NS * (slower - 1) * size.batch * size.m * size.n;
+    if (size.b_windows) {
+        size.window_ns = (geometry.stride[2] == 1 ? PIECE_NS : STRIDED_PIECE_NS * slower) / (double)geometry.out[2];
+        more += window_copy_ns(&geometry, slower);
+    }
     if (geometry.channels == geometry.group &&
         size.m <= 2) /* depthwise: a plane is copied with its border, then summed */
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), NULL, 0,
@@ -138,6 +149,5 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
                              STAGED_NS * (double)shapes->in[0].count + out->flops / DEPTHWISE_PER_NS,
                          out);
     else
-        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1,
-                         size.b_windows ? window_copy_ns(&geometry) : 0, out);
+        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1, more, out);
 }

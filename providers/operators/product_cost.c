@@ -15,7 +15,7 @@
  * their limit, because loads and stores are hidden behind more of the multiplications. */
 #define REFERENCE_SHARE 0.765
 #define MOST_SHARE 0.95
-#define UNIFORM_BASELINE 48.0 /* operations of the baseline on the core of the constants, in a nanosecond */
+#define BASELINE 48.0 /* operations of the baseline on the core of the constants, in a nanosecond */
 
 struct machine {
     price_memory memory;
@@ -71,11 +71,22 @@ static double multiply_ns(const struct machine *machine, const gemm_kernel *kern
     return ns;
 }
 
+/* The time of plain instructions, compared with the reference core. */
+static double slower(const inlay_speed *speed)
+{
+    return speed != NULL && speed->flops_baseline > 0 ? BASELINE / speed->flops_baseline : 1;
+}
+
+double product_cost_slower(const inlay_host *host)
+{
+    return fmax(1, slower(cpu_measured_speed(host)));
+}
+
 /* Uniform kernels do not fuse multiplications and additions, and have half of the longest vectors. */
 static double slowdown(const inlay_speed *speed)
 {
     if (cpu_uniform() != CPU_UNIFORM_NO)
-        return speed != NULL && speed->flops_baseline > 0 ? UNIFORM_BASELINE / speed->flops_baseline : 1;
+        return slower(speed);
     return fmax(1, REFERENCE_SHARE / MOST_SHARE * cpu_reference_pace().multiply / cpu_local_pace(speed).multiply);
 }
 

@@ -14,6 +14,10 @@ struct product_size {
     double window_ns;            /* additional time of one element of B, because of a stride */
 };
 
+/* The time of other instructions than multiplications on this machine, compared with the core on which constants were
+ * measured; at least 1. */
+double product_cost_slower(const struct inlay_host *host);
+
 /* Sets ns for `count` sequential multiplications in type GEMM_* by the engine of the node's provider, plus `more`
  * nanoseconds of other work; also sets flops and confidence. */
 void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t type, const product_size *sizes,

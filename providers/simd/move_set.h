@@ -16,6 +16,8 @@ typedef struct move_turns {
 typedef struct move_set {
     /* output[r][c] = input[r][c]; rows are x_row and y_row words apart. rows, columns >= 0. */
     void (*rows)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
+    /* output[i] = input[i * step], i < n. */
+    void (*every)(const float *input, int64_t step, float *output, int64_t n);
     /* By the logarithm to base 2 of the bytes of an element. */
     void (*turn[5])(const move_turns *turns);
 } move_set;

@@ -1,7 +1,7 @@
 /* Copies and transposes, see move_set.h. Squares of VEC_LANES words are transposed in registers. */
 #include "simd/move_set.h"
 #include "inlay/check.h"
-#include "simd/vec.h"
+#include "simd/vec_permute.h"
 #include <stdbool.h>
 
 /* BAND: squares of a row that are transposed before those of the next row, so that several adjacent cache lines of a
@@ -71,6 +71,33 @@ KERNEL_PART(void, move_rows, const float *input, int64_t x_row, float *output, i
         if (whole < columns)
             vec_store_some(output + whole, tail, vec_load_some(tail, input + whole));
     }
+}
+
+/* Reads nothing after the last element. */
+VEC_INLINE void every_second(const float *restrict x, float *restrict y, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + VEC_LANES < n; i += VEC_LANES)
+        vec_store(y + i, vec_even(vec_load(x + 2 * i), vec_load(x + 2 * i + VEC_LANES)));
+    if (i < n) {
+        const int64_t left = 2 * (n - i) - 1;
+
+        vec_store_some(y + i, vec_first(n - i),
+                       vec_even(vec_load_some(vec_first(left), x + 2 * i),
+                                vec_load_some(vec_first(left - VEC_LANES), x + 2 * i + VEC_LANES)));
+    }
+}
+
+KERNEL_PART(void, move_every, const float *restrict x, int64_t step, float *restrict y, int64_t n)
+{
+    if (step == 1)
+        memcpy(y, x, (size_t)n * sizeof *y);
+    else if (step == 2)
+        every_second(x, y, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i * step];
 }
 
 /* Thin transposes: tiles of 16 bytes by as many rows, in vectors of 16 bytes, which every instruction set has. */
@@ -396,6 +423,7 @@ KERNEL_PART(void, turn_16, const move_turns *turns)
 
 const move_set KERNEL(moves) = {
     KERNEL_PART_OF(move_rows),
+    KERNEL_PART_OF(move_every),
     { KERNEL_PART_OF(turn_1), KERNEL_PART_OF(turn_2), KERNEL_PART_OF(turn_4), KERNEL_PART_OF(turn_8),
       KERNEL_PART_OF(turn_16) },
 };

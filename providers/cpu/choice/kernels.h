@@ -28,6 +28,10 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
  * may be negative: then it counts input pixels that no tap reads. *out_first: index of the first remaining tap. */
 kernel_conv_shape kernel_trim_conv(const kernel_conv_shape *window, int64_t *out_first);
 
+/* A convolution of single pixels at a stride becomes one of the pixels that it reads, without a stride. false: it is no
+ * such convolution. */
+bool kernel_gather_pixels(kernel_conv_shape *window);
+
 /* The layout of plain weights of the convolution as [out][in of a group][taps], without the axis of groups that layers
  * may have. */
 void kernel_filters(const kernel_conv_shape *window, tensor_layout *out);
@@ -77,6 +81,7 @@ typedef struct kernel_layer {
     tensor_layout weights, bias; /* descriptors of the original constants */
     uint32_t bias_value;         /* INLAY_NONE: none */
     cpu_place input;             /* buffer and layout of the input */
+    bool gathered;               /* the input is a copy of the pixels that the convolution reads */
 } kernel_layer;
 
 /* A tiled 1x1 convolution that is deferred to its only consumer, a depthwise convolution. The consumer computes it

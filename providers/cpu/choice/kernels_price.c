@@ -11,8 +11,11 @@ static double layout_change_ns(const cpu_build *build, const cpu_group *group, c
     const bool row_major = !layout_is_image(&layer->input.layout) && layout_is_plain(&layer->input.layout),
                leaves = build->compiled->values[group->out].uses == 0; /* consumed outside of the region */
     const double out = 4.0 * (double)cpu_count(build, group->out), in = (double)layout_bytes(&layer->input.layout);
+    const uint32_t image = build->op->in[0];
     double ns = 0;
 
+    if (layer->gathered)
+        ns += kernel_gather_ns(machine, &layer->window, build->dims[image][build->ranks[image] - 1], threads);
     if (kernel == KERNEL_PLANES || kernel == KERNEL_FFT) /* their results are row-major; most consumers want images */
         ns += leaves ? 0 : kernel_reorder_ns(machine, out, threads);
     if (kernel == KERNEL_FFT)

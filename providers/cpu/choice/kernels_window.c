@@ -46,6 +46,17 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
     }
 }
 
+bool kernel_gather_pixels(kernel_conv_shape *window)
+{
+    if (!window->flat || window->padded || window->group > 1 || window->kernel[0] * window->kernel[1] > 1 ||
+        (window->stride[0] == 1 && window->stride[1] == 1) || window->flops <= 0)
+        return false;
+    window->height = window->out_height;
+    window->width = window->out_width;
+    window->stride[0] = window->stride[1] = 1;
+    return true;
+}
+
 void kernel_filters(const kernel_conv_shape *window, tensor_layout *out)
 {
     const tensor_dims dims = { window->out, window->in / window->group, window->kernel[0] * window->kernel[1] };

@@ -18,6 +18,7 @@
 #define MOVE_PER_NS 22.0        /* and in the shared cache */
 #define MIN_MOVED 24576         /* elements whose layout several threads change (region/copies.c) */
 #define MOVED_GRAIN 16384
+#define GATHERED_ROW_NS 3.0
 #define NEAR_WEIGHTS 1e6  /* bytes of a graph's weights that stay in the core's cache between runs */
 #define FETCHED_AHEAD 1.3 /* speed of packed weights from the shared cache, relative to other data */
 #define TRANSFORM_NS 0.25 /* Winograd's transform of one number of low-bit weights */
@@ -80,6 +81,14 @@ double kernel_reorder_ns(const kernel_machine *machine, double bytes, double thr
 
     return KERNEL_CALL_NS + (sharing > 1 ? machine->memory.team_ns : 0) +
            price_reorder_ns(&machine->memory, bytes, bytes <= SMALL_MOVE ? SMALL_MOVE_PER_NS : MOVE_PER_NS, sharing);
+}
+
+double kernel_gather_ns(const kernel_machine *machine, const kernel_conv_shape *window, int64_t width, double threads)
+{
+    const double rows = (double)(window->images * window->in * window->height);
+
+    return kernel_reorder_ns(machine, rows * (double)width * sizeof(float) / 2, threads) +
+           GATHERED_ROW_NS * rows * machine->other / threads;
 }
 
 double kernel_conv_bytes(kernel_id kernel, const kernel_conv_shape *window)

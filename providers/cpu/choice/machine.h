@@ -28,6 +28,8 @@ double kernel_vector_ns(const kernel_machine *machine, double taps);
 enum { KERNEL_FEW_CHANNELS = 4 };
 /* Time to change the layout of bytes. */
 double kernel_reorder_ns(const kernel_machine *machine, double bytes, double threads);
+/* Time to gather the pixels of a convolution (kernel_gather_pixels) from rows of `width` pixels. */
+double kernel_gather_ns(const kernel_machine *machine, const kernel_conv_shape *window, int64_t width, double threads);
 /* Bytes of the packed weights of a convolution. */
 double kernel_conv_bytes(kernel_id kernel, const kernel_conv_shape *window);
 /* Time to read weights during the computation. all: bytes of all weights of the graph, which a run reads between two

@@ -65,6 +65,7 @@ struct layer {
     kernel_conv_shape window;
     const cost_sizes *sizes;
     double graph_weights;
+    double in_bytes; /* of the image, or of the pixels that are gathered from it first */
     bool low_bit, laid_out;
 };
 
@@ -83,7 +84,7 @@ static double mean_ns(kernel_id kernel, const struct layer *layer, const kernel_
         ns += layer_ns(kernel, layer, machine, counts[i]);
         if (!layer->laid_out && !is_row_major(kernel))
             ns +=
-                (layer->window.in > KERNEL_FEW_CHANNELS ? kernel_reorder_ns(machine, layer->sizes->in, counts[i]) : 0) +
+                (layer->window.in > KERNEL_FEW_CHANNELS ? kernel_reorder_ns(machine, layer->in_bytes, counts[i]) : 0) +
                 kernel_reorder_ns(machine, layer->sizes->out, counts[i]);
     }
     return ns / (double)KIT_COUNT(counts);
@@ -122,6 +123,7 @@ bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op
                            .low_bit = low_bit_is_constant(graph, info->inputs[1], NULL),
                            .laid_out = cost_has_layout(state, graph, info->inputs[0]) ||
                                        cost_wants_layout(state, graph, info->outputs[0]) };
+    int64_t width;
     kernel_id chosen;
 
     if (sizes->first == NULL || sizes->second == NULL || sizes->output == NULL || op->window.spatial < 1 ||
@@ -129,11 +131,22 @@ bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op
         sizes->output->rank != op->window.spatial + 2)
         return false;
     shape_of(op, sizes, &layer.window);
+    width = layer.window.width;
+    *out = (cost_conv){ .gathered =
+                            !cost_has_layout(state, graph, info->inputs[0]) && kernel_gather_pixels(&layer.window) };
+    layer.in_bytes =
+        out->gathered ? 4.0 * (double)(layer.window.images * layer.window.in * layer.window.height * layer.window.width)
+                      : sizes->in;
     chosen = choose(state, &layer, machine);
     if (chosen == KERNEL_COUNT)
         return false;
-    *out = (cost_conv){ .ns = layer_ns(chosen, &layer, machine, threads),
-                        .flops = layer.window.flops,
-                        .row_major = is_row_major(chosen) };
+    out->ns = layer_ns(chosen, &layer, machine, threads);
+    out->flops = layer.window.flops;
+    out->row_major = is_row_major(chosen);
+    if (out->gathered)
+        out->ns += kernel_gather_ns(machine, &layer.window, width, threads) +
+                   (out->row_major || layer.window.in <= KERNEL_FEW_CHANNELS
+                        ? 0
+                        : kernel_reorder_ns(machine, layer.in_bytes, threads));
     return true;
 }

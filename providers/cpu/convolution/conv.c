@@ -90,6 +90,30 @@ inlay_status cpu_check_weights(const cpu_build *build)
                       build->op->name);
 }
 
+/* Copies the pixels that a convolution of single pixels reads at a stride; otherwise the layout of all pixels would
+ * have to change. Images of channels-last layout are read in place. */
+static inlay_status gather_pixels(cpu_build *build, kernel_layer *layer)
+{
+    const cpu_op *op = build->op;
+    tensor_layout read = layer->input.layout, plain;
+    inlay_status status = INLAY_OK;
+    cpu_place from = layer->input;
+
+    if (read.kind != LAYOUT_STRIDED || read.type != ELEMENT_FLOAT || tiles_accept_layout(&read) ||
+        !kernel_gather_pixels(&layer->window))
+        return INLAY_OK;
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        read.dims[2 + i] = read.padded_dims[2 + i] = build->dims[op->out[0]][2 + i];
+        read.strides[2 + i] *= read.dims[2 + i] > 1 ? op->window.strides[i] : 1; /* else the product might overflow */
+    }
+    layout_plain(&plain, (uint32_t)read.rank, read.dims);
+    from.layout = read;
+    INLAY_TRY(cpu_reorder(build, &from, &plain, &layer->input));
+    layer->gathered = true;
+done:
+    return status;
+}
+
 static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
 {
     inlay_status status = cpu_check_weights(build);
@@ -108,6 +132,10 @@ static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
     if (status != INLAY_OK)
         return status;
     kernel_conv_shape_of(build, build->op, &layer.window);
+    if (build->ahead[build->op->in[0]] == NULL)
+        status = gather_pixels(build, &layer);
+    if (status != INLAY_OK)
+        return status;
     layer.window.in_concat = tiles_is_concat_slice(build, group->out);
     status = kernel_table[KERNEL_TILES].defer(build, group, &layer, &done);
     return status != INLAY_OK || done ? status : kernel_lower(build, group, &layer);

@@ -270,7 +270,9 @@ inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const ker
     rows.native.run = run_conv_rows;
     rows.chain = sgemm_chain(rows.in * rows.window.kernel[0] * rows.window.kernel[1], build->state->strict);
     rows.workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
+    input = layer->input;
+    if (!layer->gathered)
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
     layout_plain(&layout, (uint32_t)layer->weights.rank, layer->weights.dims);
     INLAY_TRY(cpu_read_constant(build, op->in[1], &layer->weights, &layout, &weights));
     posts = group->post_count > 0 && group->posts[0].kind == CPU_POST_UNARY &&

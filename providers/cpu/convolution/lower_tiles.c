@@ -99,12 +99,17 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
 
     if (build->ahead[op->in[0]] != NULL)
         input = build->ahead[op->in[0]]->layer.input;
+    else if (layer->gathered)
+        input = layer->input;
     else
         INLAY_TRY(cpu_read(build, op->in[0], &input));
     if (!tiles_accept_layout(&input.layout) &&
         (points != 0 || !window->padded || window->in > 4 || input.layout.kind != LAYOUT_STRIDED)) {
-        layout_channels_last(&layout, build->ranks[op->in[0]], build->dims[op->in[0]]);
-        INLAY_TRY(cpu_read_as(build, op->in[0], &layout, &input));
+        layout_channels_last(&layout, (uint32_t)layer->input.layout.rank, layer->input.layout.dims);
+        if (layer->gathered)
+            INLAY_TRY(cpu_reorder(build, &layer->input, &layout, &input));
+        else
+            INLAY_TRY(cpu_read_as(build, op->in[0], &layout, &input));
     }
     if (layer->bias_value != INLAY_NONE) {
         INLAY_TRY(cpu_read_floats(build, layer->bias_value, window->out, &bias_place));

@@ -52,14 +52,15 @@ void plane_copy_row(const plane_copy *copy, const float *input, float *to)
     if (copy->step == 2 && odd->from == even->from + 1 && both > 0) {
         copy->set->part(input + even->from, to + even->to, to + odd->to, both);
         if (even->count > both) /* the last column */
-            copy->set->every(input + even->from + 2 * both, 2, to + even->to + both, even->count - both);
+            KERNEL_BEST(moves)->every(input + even->from + 2 * both, 2, to + even->to + both, even->count - both);
         if (odd->count > both)
-            copy->set->every(input + odd->from + 2 * both, 2, to + odd->to + both, odd->count - both);
+            KERNEL_BEST(moves)->every(input + odd->from + 2 * both, 2, to + odd->to + both, odd->count - both);
         return;
     }
     for (int64_t i = 0; i < copy->step; i++)
         if (copy->phases[i].count > 0)
-            copy->set->every(input + copy->phases[i].from, copy->step, to + copy->phases[i].to, copy->phases[i].count);
+            KERNEL_BEST(moves)->every(input + copy->phases[i].from, copy->step, to + copy->phases[i].to,
+                                      copy->phases[i].count);
 }
 
 void plane_copy_rows(const plane_copy *copy, const float *image, int64_t height, int64_t width, int64_t top,

@@ -214,18 +214,6 @@ KERNEL_PART(void, plane_long_rows, const planes_rows *r)
     }
 }
 
-KERNEL_PART(void, plane_every, const float *restrict x, int64_t step, float *restrict y, int64_t n)
-{
-    if (step == 1)
-        memcpy(y, x, (size_t)n * sizeof *y);
-    else if (step == 2)
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[2 * i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[i * step];
-}
-
 KERNEL_PART(void, plane_part, const float *input, float *even, float *odd, int64_t n)
 {
     int64_t i = 0;
@@ -287,7 +275,7 @@ KERNEL_PART(void, plane_add, const float *restrict x, float *restrict y, int64_t
         y[i] += x[i];
 }
 
-const plane_set KERNEL(planes) = { KERNEL_PART_OF(plane_rows),  KERNEL_PART_OF(plane_long_rows),
-                                   KERNEL_PART_OF(plane_every), KERNEL_PART_OF(plane_part),
-                                   KERNEL_PART_OF(plane_join),  KERNEL_PART_OF(plane_put_columns),
-                                   KERNEL_PART_OF(plane_fill),  KERNEL_PART_OF(plane_add) };
+const plane_set KERNEL(planes) = { KERNEL_PART_OF(plane_rows),        KERNEL_PART_OF(plane_long_rows),
+                                   KERNEL_PART_OF(plane_part),        KERNEL_PART_OF(plane_join),
+                                   KERNEL_PART_OF(plane_put_columns), KERNEL_PART_OF(plane_fill),
+                                   KERNEL_PART_OF(plane_add) };

@@ -38,8 +38,6 @@ typedef struct plane_set {
     /* The same for kernels of many taps. Each row of a kernel is summed for itself, in chains; the sums do not depend
      * on the number of output rows at once. */
     void (*long_rows)(const planes_rows *r);
-    /* output[i] = input[i * step], i < n. */
-    void (*every)(const float *input, int64_t step, float *output, int64_t n);
     /* even[i] = input[2 i], odd[i] = input[2 i + 1], i < n. */
     void (*part)(const float *input, float *even, float *odd, int64_t n);
     /* The inverse: output[i] = input[i % step * part + i / step]. 1 < step. */

@@ -42,17 +42,16 @@ double kernel_pace(kernel_id kernel)
     return kernel == KERNEL_GEMM ? 1.08 : kernel == KERNEL_TILES ? 1.03 : 1;
 }
 
-/* With AVX2 a tile is cut into blocks of six pixels by 16 channels. Their start-up counts where sums are short, and
- * blocks of few pixels have too few independent additions to hide their latency. */
+/* Blocks of few pixels have too few independent additions to hide their latency. With AVX2 a tile is cut into blocks of
+ * six pixels by 16 channels, whose start-up counts where sums are short. */
 static double blocks_pace(const kernel_conv_shape *window, double depth)
 {
     const bool joined = window->kernel[0] * window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1;
+    const bool wide = cpu_has(CPU_AVX512);
     const int64_t rows = joined || window->out_width > TILE_ROWS ? TILE_ROWS : window->out_width;
-    const double each = (double)rows / (double)((rows + 5) / 6);
+    const double each = wide ? (double)rows : (double)rows / (double)((rows + 5) / 6), least = wide ? 4 : 5;
 
-    if (cpu_has(CPU_AVX512))
-        return 1;
-    return (1 + 4 / depth) * (each < 5 ? 5 / each : 1);
+    return (wide ? 1 : 1 + 4 / depth) * (each < least ? least / each : 1);
 }
 
 static double parts(double count, double size)

@@ -116,6 +116,39 @@ static void read_window(const cpu_op *op, const int64_t *in, const int64_t *out,
     window->counts_pads = op->function == FUNCTION_POOL_MEAN_OF_PADS;
 }
 
+/* True if each window is a single pixel of the image. */
+static bool is_every_pixel(const pool_window *window, const int64_t *ends)
+{
+    for (int axis = 0; axis < 3; axis++)
+        if (window->kernel[axis] != 1 || window->begin[axis] != 0 || ends[axis] > 0)
+            return false;
+    return true;
+}
+
+/* Copies every stride-th pixel. */
+static inlay_status take_pixels(cpu_build *build, const cpu_place *in, const int64_t *dims, uint32_t result,
+                                cpu_place *out)
+{
+    const uint32_t rank = (uint32_t)in->layout.rank;
+    cpu_place from = *in;
+    inlay_status status;
+    tensor_layout target;
+
+    for (uint32_t d = 2; d < rank; d++) {
+        from.layout.dims[d] = from.layout.padded_dims[d] = dims[d];
+        from.layout.strides[d] *= dims[d] > 1 ? build->op->window.strides[d - 2] : 1; /* else it might overflow */
+    }
+    if (layout_is_image(&in->layout))
+        layout_channels_last(&target, rank, dims);
+    else
+        layout_plain(&target, rank, dims);
+    target.type = in->layout.type;
+    INLAY_TRY(cpu_result_place(build, result, &target, out));
+    status = cpu_emit_copy(build, &from, out);
+done:
+    return status;
+}
+
 /* Lowers pooling of a row-major image without a change of layout. */
 static inlay_status lower_plain(cpu_build *build, const cpu_place *in, const pool_window *window, bool whole,
                                 const int64_t *out_dims, uint32_t result, cpu_place *out, bool *out_done)
@@ -157,6 +190,11 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
         dims[d] = d < 2 ? build->dims[value][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
     read_window(op, build->dims[value] + 2, dims + 2, &window, ends);
     whole = is_whole_image(&window, ends);
+    if (!op->window.global && is_every_pixel(&window, ends) && in.layout.kind == LAYOUT_STRIDED &&
+        in.layout.block_count == 0) {
+        INLAY_TRY(take_pixels(build, &in, dims, result, &out));
+        return set_reduced(build, group, &out);
+    }
     INLAY_TRY(lower_plain(build, &in, &window, whole, dims, result, &out, &done));
     if (done)
         return set_reduced(build, group, &out);

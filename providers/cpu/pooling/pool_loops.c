@@ -267,16 +267,6 @@ static void max_of_squares(const float *restrict input, float *restrict output, 
     }
 }
 
-static void take_strided(const float *restrict input, float *restrict output, int64_t n, int64_t stride)
-{
-    if (stride == 2)
-        for (int64_t i = 0; i < n; i++)
-            output[i] = input[2 * i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            output[i] = input[i * stride];
-}
-
 /* The order of the operands is that of row_set.windows, so that zeros have the same sign. */
 static void window_max_two(const float *restrict input, float *restrict output, int64_t n, int64_t taps, int64_t step)
 {
@@ -366,7 +356,6 @@ const pool_loops KERNEL(pool_loops) = {
     .divide = divide,
     .mean_of_squares = mean_of_squares,
     .max_of_squares = max_of_squares,
-    .take_strided = take_strided,
     .window_max_two = window_max_two,
     .mean_of_lanes = mean_of_lanes,
     .mean_of_few_lanes = mean_of_few_lanes,

@@ -39,8 +39,6 @@ typedef struct pool_loops {
     /* output[i] = the mean, or the maximum, of input[2 i], input[2 i + 1] and the two elements row_step after them. */
     void (*mean_of_squares)(const float *restrict input, float *restrict output, int64_t n, int64_t row_step);
     void (*max_of_squares)(const float *restrict input, float *restrict output, int64_t n, int64_t row_step);
-    /* output[i] = input[i * stride] */
-    void (*take_strided)(const float *restrict input, float *restrict output, int64_t n, int64_t stride);
     /* output[i] = the maximum of input[2 i + k * step] for k < taps, 2 or 3; no input is NaN. */
     void (*window_max_two)(const float *restrict input, float *restrict output, int64_t n, int64_t taps, int64_t step);
     /* The mean of n > 0 pixels with stride `step`, for each of `width` <= POOL_LANES lanes. */

@@ -95,8 +95,8 @@ static void max_rows(const row_pool *pool, const float *input, float *output, in
     if (window->stride[2] == 1)
         KERNEL_BEST(moves)->rows(columns, pool->reach, output, window->out[2], count, window->out[2]);
     for (int64_t r = 0; r < count && window->stride[2] > 1; r++)
-        KERNEL_BEST(pool_loops)
-            ->take_strided(columns + r * pool->reach, output + r * window->out[2], window->out[2], window->stride[2]);
+        KERNEL_BEST(moves)->every(columns + r * pool->reach, window->stride[2], output + r * window->out[2],
+                                  window->out[2]);
 }
 
 /* The rows from `row` on, at most up to `end`, whose windows have the same taps as the first; *out_taps: their number;
@@ -391,7 +391,7 @@ static void make_plane(const row_pool *pool, const small_plane *plane, const flo
         KERNEL_BEST(rows)->windows(rows, result, (plane->columns - 1) * step + 1, window->kernel[2],
                                    window->dilation[2]);
         if (step > 1) {
-            KERNEL_BEST(pool_loops)->take_strided(result, rows, plane->columns, step);
+            KERNEL_BEST(moves)->every(result, step, rows, plane->columns);
             result = rows;
         }
     } else {

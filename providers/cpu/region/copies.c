@@ -64,6 +64,22 @@ static void move_rows(const move_step *step, const char *source, char *target, i
         memcpy(target + r * to, source + r * from, (size_t)(columns * size));
 }
 
+/* Whether every n-th float of rows becomes a contiguous row. */
+static bool gathers_floats(const move_step *step, const char *source, const char *target)
+{
+    const int64_t *from = step->axes.from, *to = step->axes.to, size = sizeof(float);
+
+    return step->size == size && from[step->column] > size && to[step->column] == size &&
+           (from[step->column] | from[step->row] | to[step->row] | (intptr_t)source | (intptr_t)target) % size == 0;
+}
+
+static void gather_rows(const move_step *step, const char *source, char *target, int64_t rows, int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r++, source += step->axes.from[step->row], target += step->axes.to[step->row])
+        step->set->every((const float *)(const void *)source, step->axes.from[step->column] / (int64_t)sizeof(float),
+                         (float *)(void *)target, columns);
+}
+
 /* Moves unit `at`, or `count` of them along the batch axis. */
 static void move_units(const move_call *call, const int64_t *at, int64_t count)
 {
@@ -97,6 +113,8 @@ static void move_units(const move_call *call, const int64_t *at, int64_t count)
                                                                   .y_step = count > 1 ? axes->to[step->batch] : 0 });
     else if (axes->from[step->column] == step->size && axes->to[step->column] == step->size)
         move_rows(step, source, target, rows, columns);
+    else if (gathers_floats(step, source, target))
+        gather_rows(step, source, target, rows, columns);
     else if (step->size == 8)
         move_elements(step, source, target, rows, columns, 8);
     else if (step->size == 4)
