@@ -381,12 +381,14 @@ static inlay_status emit_dispatch(vulkan_build *build, gpu_shader shader, const 
                                      : set_strips(build, dispatch, product, program);
 }
 
-/* Each part of k is a product of its own, with a result of floats. The epilogue follows their sum. */
+/* Each part of k is a product of its own, with a result of floats. The epilogue follows their sum, which a
+ * normalisation computes itself. */
 static inlay_status emit_parts(vulkan_build *build, gpu_shader shader, const vulkan_product *product, uint32_t parts,
                                const vulkan_program *program)
 {
     const int64_t count = build->tensors[program->result].count;
     const uint32_t results = vulkan_add_temporary(build, INLAY_FLOAT, 1, (const int64_t[]){ parts * count });
+    const vulkan_op *reader = program->slot_count == 0 ? vulkan_single_reader(build, program->result) : NULL;
     vulkan_program of_part, of_sum = *program;
     vulkan_product part = *product;
 
@@ -398,6 +400,11 @@ static inlay_status emit_parts(vulkan_build *build, gpu_shader shader, const vul
     part.out_batch[0] = count;
     vulkan_program_start(build, &of_part, results, VULKAN_SINGLE);
     (void)emit_dispatch(build, shader, &part, &of_part);
+    if (reader != NULL && vulkan_adds_parts(build, reader, program->result)) {
+        build->tensors[program->result].place = build->tensors[results].place;
+        build->tensors[program->result].parts = parts;
+        return build->status;
+    }
     of_sum.has_columns = false;
     return vulkan_emit_part_sums(build, parts, results, &of_sum);
 }

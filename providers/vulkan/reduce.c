@@ -248,7 +248,8 @@ inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vu
                          rows->skip == INLAY_NONE        ? 0
                          : rows->skip_bias == INLAY_NONE ? 1
                                                          : 2,
-                         rows->sum != INLAY_NONE ? vulkan_size_of(build->tensors[rows->sum].dtype) : 0);
+                         rows->sum != INLAY_NONE ? vulkan_size_of(build->tensors[rows->sum].dtype) : 0,
+                         build->tensors[from].parts);
     vulkan_expect_bytes(build, dispatch, (double)(rows->count * rows->length), 16);
     vulkan_require_rounds(build, op, 3 * (rows->length / lanes));
     VULKAN_SET_WORDS(build, dispatch, 0, rows->count, rows->length, rows->inner, vulkan_bits(rows->epsilon),

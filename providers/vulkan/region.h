@@ -284,6 +284,8 @@ typedef struct vulkan_tensor {
      * place of its input and has these strides. Only ops that read by strides get such a value. */
     bool strided;
     int64_t strides[VULKAN_RANK];
+    /* Above 0: the value is the sum of so many tensors of floats at its place. Only vulkan_skip_norm gets one. */
+    uint32_t parts;
 } vulkan_tensor;
 
 /* CPU drivers get sizes as shader constants and compile for each shape. After this many instances of a region its sizes
@@ -618,6 +620,8 @@ typedef struct vulkan_rows {
     uint32_t mean, deviation; /* outputs: mean and 1 / deviation of each row */
     uint32_t sum;             /* output, instead of deviation: x + skip + skip_bias, of their type */
 } vulkan_rows;
+/* Whether op is a normalisation of a sum that can add the parts of `value` itself (attend.c). */
+bool vulkan_adds_parts(const vulkan_build *build, const vulkan_op *op, uint32_t value);
 /* Emits the program of the sums of `parts` tensors of floats as large as its result, which follow one another in value
  * `from`. */
 inlay_status vulkan_emit_part_sums(vulkan_build *build, uint32_t parts, uint32_t from, const vulkan_program *program);
