@@ -6,11 +6,14 @@
 #   DIR/gpu.sh [OUT]                runs there, and writes logs and table.txt to OUT (default DIR/out)
 #
 # Models with random weights are written by networks.py, where python3 has onnx; with --models, pack writes them into
-# DIR, which then takes 2 GB. Times are medians of `inlay bench`; PyTorch is timed beside them if it is there and has
-# CUDA. Every step has a time limit, so a device that hangs costs that step only. The exit code is 1 if there is no
-# device, a result was wrong, or a step ran nothing on the device. Variables of the environment:
+# DIR, which then takes 2 GB. Times are medians of `inlay bench`, with the tiles of measured times and of estimates;
+# PyTorch is timed beside them if it is there and has CUDA. At the end, table.txt has the measured times of all tiles
+# and of sums of parts of k, and which tile each product took. Every step has a time limit, so a device that hangs
+# costs that step only. The exit code is 1 if there is no device, a result was wrong, or a step ran nothing on the
+# device. Variables of the environment:
 #
 #   DEVICE    option vulkan.device (default auto)
+#   TILES     option vulkan.tiles (default auto; measure: also on a CPU driver)
 #   ONLY      the steps, of: cases networks peer check
 #   MODELS    names of networks.py
 #   CASES_S, BENCH_S, CHECK_S    seconds for the cases, for each timing, for plugin-check
@@ -87,7 +90,8 @@ if wanted cases; then
     [ -z "$new" ] && [ $code -le 1 ] && grep -qE '^[1-9][0-9]* passed' "$out/cases.log" || failed=1
 fi
 if wanted networks; then
-    say "$(printf '%-22s %10s %10s %8s  %s' model 'vulkan ms' 'cpu ms' TFLOP/s 'largest error against cpu')"
+    say "$(printf '%-22s %10s %12s %10s %8s %10s  %s' model 'vulkan ms' 'estimates ms' 'cpu ms' TFLOP/s dispatches \
+        'largest error against cpu')"
     # shellcheck disable=SC2086
     for model in ${MODELS:-$(cd "$here" && sed -nE "s/^    '([a-z0-9_]+)': lambda.*/\1/p" networks.py)}; do
         while [ ! -e "$models/$model/what.json" ] && [ ! -e "$work/written" ]; do sleep 0.2; done
@@ -97,7 +101,7 @@ if wanted networks; then
         timeout 60 "$here/bin/inlay" run "$path/model.onnx" --inputs "$path" --outputs "$work/expected" --providers \
             cpu,reference --quiet >"$out/$model.log" 2>&1
         timeout 60 "$here/bin/inlay" run "$path/model.onnx" --inputs "$path" --expect "$work/expected" "${bounds[@]}" \
-            "${vulkan[@]}" --verbose >>"$out/$model.log" 2>&1
+            "${vulkan[@]}" --option "vulkan.tiles=${TILES:-auto}" --verbose >>"$out/$model.log" 2>&1
         code=$?
         rm -rf "$work/expected"
         error=$(grep -oE 'largest error [^,]*|every element is equal' "$out/$model.log" | tail -1)
@@ -107,21 +111,31 @@ if wanted networks; then
             error="WRONG: nothing ran on the device"
         fi
         case $error in WRONG*) failed=1 ;; esac
-        timeout 60 "$here/bin/inlay" bench "$path/model.onnx" --inputs "$path" --seconds "${BENCH_S:-0.5}" --json \
-            "${vulkan[@]}" >"$out/$model.json" 2>>"$out/$model.log"
+        for tiles in "${TILES:-auto}" estimate; do
+            timeout 60 "$here/bin/inlay" bench "$path/model.onnx" --inputs "$path" --seconds "${BENCH_S:-0.5}" --json \
+                "${vulkan[@]}" --option "vulkan.tiles=$tiles" >"$out/$model.$tiles.json" 2>>"$out/$model.log"
+        done
+        dispatches=$(sed -nE 's/.*vulkan: region of .*: ([0-9]+) dispatches.*/\1/p' "$out/$model.log" |
+            awk '{ n += $1 } END { print n + 0 }')
         timeout 60 "$here/bin/inlay" bench "$path/model.onnx" --inputs "$path" --seconds "${BENCH_S:-0.5}" --json \
             --providers cpu,reference >"$out/$model.cpu.json" 2>>"$out/$model.log"
-        row=$(awk -v model="$model" '
+        row=$(awk -v model="$model" -v dispatches="$dispatches" '
             function value(line) { sub(/.*: /, "", line); sub(/[,}].*/, "", line); return line + 0 }
             FILENAME ~ /what.json/ { repeats = $0; sub(/.*repeats": /, "", repeats); repeats += 0
                                      flops = $0; sub(/.*flops": /, "", flops); flops += 0 }
             /"median_ms"/ { ms[++n] = value($0) }
             END { t = n ? ms[1] / repeats : 0
-                  printf "%-22s %10.4f %10.4f %8.2f", model, t, ms[2] / repeats, t ? flops / t / 1e9 : 0 }' \
-            "$path/what.json" "$out/$model.json" "$out/$model.cpu.json")
+                  printf "%-22s %10.4f %12.4f %10.4f %8.2f %10d", model, t, ms[2] / repeats, ms[3] / repeats,
+                         t ? flops / t / 1e9 : 0, dispatches }' \
+            "$path/what.json" "$out/$model.${TILES:-auto}.json" "$out/$model.estimate.json" "$out/$model.cpu.json")
         say "$row  ${error#largest error }"
         [ "$models" = "$here/models" ] || rm -f "$path/model.onnx"
     done
+    say "Measured ns: of a chunk of k of one tile, and of each of many; of a dispatch of sums of parts of k:"
+    cat "$out"/*.log | sed -nE 's/.*vulkan: (tiles-|sums of parts)/\1/p' | grep -v measured | sort -u |
+        tee -a "$out/table.txt"
+    say "Products:"
+    cat "$out"/*.log | sed -nE 's/.*vulkan: (product of)/\1/p' | sort | uniq -c | tee -a "$out/table.txt"
 fi
 if wanted peer && python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
     say "PyTorch on the same GPU, ms:"

@@ -287,6 +287,24 @@ static bool has_elements(const vulkan_build *build, uint32_t value, int64_t coun
     return build->tensors[value].count == count && build->tensors[value].dtype == dtype;
 }
 
+/* Whether the row shader adds the inputs: floats of one type and size. */
+static bool adds_in_rows(const vulkan_build *build, const vulkan_op *op)
+{
+    const vulkan_tensor *input = vulkan_input(build, op, 0);
+    const uint32_t bias = vulkan_input_value(op, op->row->number == ROW_RMS ? 3 : 4);
+
+    return (input->dtype == INLAY_FLOAT || input->dtype == INLAY_FLOAT16) &&
+           has_elements(build, op->info.inputs[1], input->count, input->dtype) &&
+           (bias == INLAY_NONE || has_elements(build, bias, input->dims[input->rank - 1], input->dtype));
+}
+
+bool vulkan_adds_parts(const vulkan_build *build, const vulkan_op *op, uint32_t value)
+{
+    return op->row->family == &vulkan_skip_norm && op->info.inputs[0] != op->info.inputs[1] &&
+           (op->info.inputs[0] == value || op->info.inputs[1] == value) && adds_in_rows(build, op) &&
+           build->tensors[op->info.inputs[0]].parts == 0 && build->tensors[op->info.inputs[1]].parts == 0;
+}
+
 /* The row shader adds the two inputs, and stores the sum if another node reads it. A separate dispatch adds inputs of
  * several types or sizes. */
 static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
@@ -309,13 +327,13 @@ static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
     rows.scale = op->info.inputs[2];
     rows.bias = simple ? INLAY_NONE : vulkan_input_value(op, 3);
     rows.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
-    if ((input->dtype == INLAY_FLOAT || input->dtype == INLAY_FLOAT16) &&
-        has_elements(build, skip, input->count, input->dtype) &&
-        (bias == INLAY_NONE || has_elements(build, bias, rows.length, input->dtype))) {
-        rows.skip = skip;
+    if (adds_in_rows(build, op)) {
+        const bool is_skip_in_parts = build->tensors[skip].parts > 0;
+
+        rows.skip = is_skip_in_parts ? op->info.inputs[0] : skip;
         rows.skip_bias = bias;
         rows.sum = sum;
-        return vulkan_emit_rows(build, op, &rows, op->info.inputs[0]);
+        return vulkan_emit_rows(build, op, &rows, is_skip_in_parts ? skip : op->info.inputs[0]);
     }
     if (sum == INLAY_NONE)
         sum = vulkan_add_temporary(build, input->dtype, input->rank, input->dims);

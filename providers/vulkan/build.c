@@ -239,7 +239,10 @@ vulkan_source vulkan_source_of(const vulkan_build *build, uint32_t value)
         for (uint32_t d = 0; d < tensor->rank; d++)
             reach += (tensor->dims[d] - 1) * tensor->strides[d];
     }
-    return (vulkan_source){ tensor->place, (uint64_t)reach * vulkan_size_of(tensor->dtype), tensor->dtype };
+    return (vulkan_source){ tensor->place,
+                            tensor->parts > 0 ? (uint64_t)reach * tensor->parts * sizeof(float)
+                                              : (uint64_t)reach * vulkan_size_of(tensor->dtype),
+                            tensor->dtype };
 }
 
 void vulkan_add_operand(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, vulkan_place place,

@@ -260,25 +260,32 @@ static uint32_t wide_flags(const vulkan_product *product, uint32_t how, int64_t 
 
 /* The tiles that are measured and those of the self-test are not logged. */
 static void log_tile(const vulkan_build *build, const vulkan_product *product, const vulkan_tiling *tile,
-                     int64_t height, int64_t width, bool with_matrices)
+                     vulkan_tile_kind kind, uint32_t parts)
 {
     const vulkan_state *state = build->compiled->state;
-    char text[160];
+    const gpu_facts *facts = &build->device->facts;
+    char text[192];
 
-    if (state->gpu == NULL || product->tile != NULL)
+    if (state->gpu == NULL)
         return;
     (void)snprintf(text, sizeof text, "vulkan: product of %lld x %lld x %lld in tiles of %lld x %lld%s%s",
                    (long long)(product->line * product->lines), (long long)(product->k * product->taps),
-                   (long long)product->n, (long long)height, (long long)width, with_matrices ? " of matrices" : "",
-                   tile->ahead > 1 ? ", two chunks ahead" : "");
+                   (long long)product->n, (long long)vulkan_tile_height(facts, kind, tile),
+                   (long long)vulkan_tile_width(facts, kind, tile), vulkan_are_matrices(kind) ? " of matrices" : "",
+                   tile->ahead > 1    ? ", two chunks ahead"
+                   : tile->ahead == 0 ? ", not shared"
+                                      : "");
+    if (parts > 1)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), ", %u parts of k", parts);
     state->host->log(state->host->ctx, INLAY_LOG_DEBUG, text);
 }
 
 static const vulkan_tiling *choose_tile(const vulkan_build *build, vulkan_tile_kind kind, const vulkan_product *product,
-                                        double *out_time)
+                                        uint32_t *out_parts, double *out_time)
 {
     return vulkan_choose_tile(&build->device->facts, kind,
-                              build->tile_times != NULL ? build->tile_times(build, kind) : NULL, product, out_time);
+                              build->tile_times != NULL ? build->tile_times(build, kind) : NULL, product, out_parts,
+                              out_time);
 }
 
 /* By measured times; without them, from nine rows on. */
@@ -286,6 +293,7 @@ static bool byte_matrices_are_faster(const vulkan_build *build, const vulkan_pro
 {
     const gpu_facts *facts = &build->device->facts;
     double time, other_time;
+    uint32_t parts;
 
     if (facts->is_cpu || facts->byte_matrix_size == 0)
         return false;
@@ -294,19 +302,18 @@ static bool byte_matrices_are_faster(const vulkan_build *build, const vulkan_pro
     if (build->tile_times == NULL || build->tile_times(build, VULKAN_TILES_BYTE_MATRICES) == NULL ||
         build->tile_times(build, VULKAN_TILES_BYTES) == NULL)
         return product->line * product->lines > 8;
-    (void)choose_tile(build, VULKAN_TILES_BYTE_MATRICES, product, &time);
-    (void)choose_tile(build, VULKAN_TILES_BYTES, product, &other_time);
+    (void)choose_tile(build, VULKAN_TILES_BYTE_MATRICES, product, &parts, &time);
+    (void)choose_tile(build, VULKAN_TILES_BYTES, product, &parts, &other_time);
     return time < other_time;
 }
 
-/* Tiles in shared memory: a GPU, and products of integers. */
+/* The tile of the product: a GPU, and products of integers. */
 static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product)
 {
     const gpu_facts *facts = &build->device->facts;
     const vulkan_tile_kind kind = vulkan_tile_kind_of(dispatch->shader);
     const bool with_matrices = vulkan_are_matrices(kind);
-    double time;
-    const vulkan_tiling *tile = product->tile != NULL ? product->tile : choose_tile(build, kind, product, &time);
+    const vulkan_tiling *tile = product->tile;
     const int64_t height = vulkan_tile_height(facts, kind, tile), width = vulkan_tile_width(facts, kind, tile);
     const uint32_t how = common_flags(product) | (product->windows || product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
                          (product->b_column != 1 ? PRODUCT_B_BY_K : 0) |
@@ -314,7 +321,6 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
                          (product->integers ? integer_flags(build, dispatch, product) : 0);
     const uint32_t invocations = tile->side_rows * tile->side_columns * tile->slices;
 
-    log_tile(build, product, tile, height, width, with_matrices);
     INLAY_CHECK(!product->packed || product->b_step % width == 0);
     INLAY_CHECK(!with_matrices || invocations <= GPU_MATRIX_SUBGROUPS);
     VULKAN_SET_CONSTANTS(dispatch, tile->rows, tile->columns, tile->side_rows,
@@ -330,6 +336,11 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
                     (uint64_t)((product->n + width - 1) / width));
 }
 
+static bool has_tiles(const vulkan_build *build, const vulkan_product *product)
+{
+    return product->integers || !build->device->facts.is_cpu;
+}
+
 static gpu_shader shader_of(const vulkan_build *build, const vulkan_product *product)
 {
     const gpu_facts *facts = &build->device->facts;
@@ -338,16 +349,17 @@ static gpu_shader shader_of(const vulkan_build *build, const vulkan_product *pro
         return byte_matrices_are_faster(build, product) ? SHADER_integers_matrices
                : facts->dots && !facts->is_cpu          ? SHADER_integers_dot
                                                         : SHADER_integers;
-    if (facts->is_cpu)
+    if (!has_tiles(build, product))
         return shuffles(build) ? SHADER_product_shuffled : SHADER_product;
     return use_matrices(build, product) ? SHADER_matrices : SHADER_tiles;
 }
 
-inlay_status vulkan_emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program)
+static inlay_status emit_dispatch(vulkan_build *build, gpu_shader shader, const vulkan_product *product,
+                                  const vulkan_program *program)
 {
     const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
                          (double)product->taps;
-    vulkan_dispatch *dispatch = vulkan_add_dispatch(build, shader_of(build, product), 49);
+    vulkan_dispatch *dispatch = vulkan_add_dispatch(build, shader, 49);
 
     vulkan_expect_flops(build, dispatch,
                         2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
@@ -365,8 +377,52 @@ inlay_status vulkan_emit_product(vulkan_build *build, const vulkan_product *prod
             vulkan_add_value_operand(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k,
                                      other->loads[k].value, false);
     }
-    return build->device->facts.is_cpu && !product->integers ? set_strips(build, dispatch, product, program)
-                                                             : set_tiles(build, dispatch, product);
+    return has_tiles(build, product) ? set_tiles(build, dispatch, product)
+                                     : set_strips(build, dispatch, product, program);
+}
+
+/* Each part of k is a product of its own, with a result of floats. The epilogue follows their sum, which a
+ * normalisation computes itself. */
+static inlay_status emit_parts(vulkan_build *build, gpu_shader shader, const vulkan_product *product, uint32_t parts,
+                               const vulkan_program *program)
+{
+    const int64_t count = build->tensors[program->result].count;
+    const uint32_t results = vulkan_add_temporary(build, INLAY_FLOAT, 1, (const int64_t[]){ parts * count });
+    const vulkan_op *reader = program->slot_count == 0 ? vulkan_single_reader(build, program->result) : NULL;
+    vulkan_program of_part, of_sum = *program;
+    vulkan_product part = *product;
+
+    INLAY_CHECK(part.k % parts == 0 && part.batch[0] == 1);
+    part.k /= parts;
+    part.batch[0] = parts;
+    part.a_batch[0] = part.k * part.a_step;
+    part.b_batch[0] = part.k * part.b_step;
+    part.out_batch[0] = count;
+    vulkan_program_start(build, &of_part, results, VULKAN_SINGLE);
+    (void)emit_dispatch(build, shader, &part, &of_part);
+    if (reader != NULL && vulkan_adds_parts(build, reader, program->result)) {
+        build->tensors[program->result].place = build->tensors[results].place;
+        build->tensors[program->result].parts = parts;
+        return build->status;
+    }
+    of_sum.has_columns = false;
+    return vulkan_emit_part_sums(build, parts, results, &of_sum);
+}
+
+inlay_status vulkan_emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program)
+{
+    const gpu_shader shader = shader_of(build, product);
+    const vulkan_tile_kind kind = vulkan_tile_kind_of(shader);
+    vulkan_product tiled = *product;
+    uint32_t parts = 1;
+    double time;
+
+    if (product->tile == NULL && has_tiles(build, product)) {
+        tiled.tile = choose_tile(build, kind, product, &parts, &time);
+        log_tile(build, product, tiled.tile, kind, parts);
+    }
+    return parts > 1 ? emit_parts(build, shader, &tiled, parts, program)
+                     : emit_dispatch(build, shader, &tiled, program);
 }
 
 /* Swaps A and B if the result has a single column: neighbouring invocations compute neighbouring columns, so the rows

@@ -202,6 +202,19 @@ static inlay_status lower_lrn(vulkan_build *build, const vulkan_op *op)
     return vulkan_emit_windows(build, op, &program, POOL_SQUARES, &window);
 }
 
+inlay_status vulkan_emit_part_sums(vulkan_build *build, uint32_t parts, uint32_t from, const vulkan_program *program)
+{
+    const int64_t count = build->tensors[program->result].count;
+    vulkan_dispatch *dispatch = vulkan_add_dispatch(build, SHADER_reduce, 20);
+
+    dispatch->constants[ID_LOCAL] = VULKAN_GPU_WORKGROUP_SIZE;
+    VULKAN_SET_CONSTANTS(dispatch, RED_SUM, 1, 0);
+    vulkan_expect_bytes(build, dispatch, (double)count * parts, 4);
+    VULKAN_SET_WORDS(build, dispatch, 0, count, parts, 1, 1, 1, count, 0, 0, 0, 1, 1, 1, 1, parts, 0, 0, 0, count);
+    vulkan_set_input(build, dispatch, 0, from);
+    return finish_sums(build, dispatch, program, 1, count);
+}
+
 vulkan_rows vulkan_rows_of(const vulkan_build *build, const vulkan_op *op, uint32_t kind, uint32_t axis)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -235,7 +248,8 @@ inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vu
                          rows->skip == INLAY_NONE        ? 0
                          : rows->skip_bias == INLAY_NONE ? 1
                                                          : 2,
-                         rows->sum != INLAY_NONE ? vulkan_size_of(build->tensors[rows->sum].dtype) : 0);
+                         rows->sum != INLAY_NONE ? vulkan_size_of(build->tensors[rows->sum].dtype) : 0,
+                         build->tensors[from].parts);
     vulkan_expect_bytes(build, dispatch, (double)(rows->count * rows->length), 16);
     vulkan_require_rounds(build, op, 3 * (rows->length / lanes));
     VULKAN_SET_WORDS(build, dispatch, 0, rows->count, rows->length, rows->inner, vulkan_bits(rows->epsilon),

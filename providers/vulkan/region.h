@@ -30,7 +30,8 @@ typedef enum vulkan_arithmetic { VULKAN_SINGLE, VULKAN_INTEGER, VULKAN_DOUBLE } 
 
 /* Tiles of a workgroup (tiles.c): rows and columns of an invocation, invocations along rows and columns, slices of k,
  * steps of a slice in a chunk of k; or the same of matrices and subgroups. ahead: chunks that are loaded before they
- * are needed. speed: of multiplications on a full device, relative, where nothing is measured. */
+ * are needed; 0: operands are not shared, each invocation loads its own. speed: of multiplications on a full device,
+ * relative, where nothing is measured. */
 typedef struct vulkan_tiling {
     uint32_t rows, columns, side_rows, side_columns, slices, steps, ahead;
     double speed;
@@ -43,14 +44,15 @@ typedef enum vulkan_tile_kind {
     VULKAN_TILES_BYTE_MATRICES,
     VULKAN_TILE_KINDS
 } vulkan_tile_kind;
-enum { VULKAN_MAX_TILES = 9 };
+enum { VULKAN_MAX_TILES = 10, VULKAN_MAX_PARTS = 16 };
 
-/* Measured nanoseconds of a chunk of k: of a tile on an empty device; of all tiles on a full device, for each tile. */
+/* Measured nanoseconds of a chunk of k: of a tile on an empty device; of all tiles on a full device, for each tile. One
+ * more entry follows those of the tiles, of the sum of parts of k: of a dispatch, and for each float that it reads. */
 typedef struct vulkan_tile_time {
     float few, many;
 } vulkan_tile_time;
 typedef struct vulkan_tile_times {
-    vulkan_tile_time times[VULKAN_MAX_TILES];
+    vulkan_tile_time times[VULKAN_MAX_TILES + 1];
     bool tried, known;
 } vulkan_tile_times;
 
@@ -282,6 +284,8 @@ typedef struct vulkan_tensor {
      * place of its input and has these strides. Only ops that read by strides get such a value. */
     bool strided;
     int64_t strides[VULKAN_RANK];
+    /* Above 0: the value is the sum of so many tensors of floats at its place. Only vulkan_skip_norm gets one. */
+    uint32_t parts;
 } vulkan_tensor;
 
 /* CPU drivers get sizes as shader constants and compile for each shape. After this many instances of a region its sizes
@@ -548,7 +552,8 @@ typedef struct vulkan_product {
 bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of,
                           int64_t *batch, int64_t *const *out);
 /* The tiles of a device (tiles.c): out[VULKAN_MAX_TILES], and their number. Rows and columns of a tile, and k of its
- * chunks. The tile of least expected time, and that time; times NULL: not measured, the time is relative. */
+ * chunks. The tile of least expected time, and that time; times NULL: not measured, the time is relative. out_parts: in
+ * how many parts k is divided, whose products are added; above 1 by measured times only. */
 uint32_t vulkan_list_tiles(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling **out);
 bool vulkan_are_matrices(vulkan_tile_kind kind);
 uint32_t vulkan_matrix_size(const gpu_facts *facts, vulkan_tile_kind kind); /* 1: no matrices */
@@ -557,9 +562,9 @@ int64_t vulkan_tile_height(const gpu_facts *facts, vulkan_tile_kind kind, const 
 int64_t vulkan_tile_width(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile);
 int64_t vulkan_tile_chunk(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile);
 const vulkan_tiling *vulkan_choose_tile(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tile_time *times,
-                                        const vulkan_product *product, double *out_time);
-/* Times in the cache folder, in the order of the list. false: there are none of this device, its driver and these
- * shaders, or the file is damaged. */
+                                        const vulkan_product *product, uint32_t *out_parts, double *out_time);
+/* Times in the cache folder, in the order of the list, then that of sums. false: there are none of this device, its
+ * driver and these shaders, or the file is damaged. */
 bool vulkan_load_tile_times(const char *cache_dir, const gpu_device *device, vulkan_tile_kind kind,
                             vulkan_tile_time *out);
 void vulkan_save_tile_times(const char *cache_dir, const gpu_device *device, vulkan_tile_kind kind,
@@ -615,6 +620,11 @@ typedef struct vulkan_rows {
     uint32_t mean, deviation; /* outputs: mean and 1 / deviation of each row */
     uint32_t sum;             /* output, instead of deviation: x + skip + skip_bias, of their type */
 } vulkan_rows;
+/* Whether op is a normalisation of a sum that can add the parts of `value` itself (attend.c). */
+bool vulkan_adds_parts(const vulkan_build *build, const vulkan_op *op, uint32_t value);
+/* Emits the program of the sums of `parts` tensors of floats as large as its result, which follow one another in value
+ * `from`. */
+inlay_status vulkan_emit_part_sums(vulkan_build *build, uint32_t parts, uint32_t from, const vulkan_program *program);
 /* Rows over the dimensions from axis on, with attribute epsilon. */
 vulkan_rows vulkan_rows_of(const vulkan_build *build, const vulkan_op *op, uint32_t kind, uint32_t axis);
 inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vulkan_rows *rows, uint32_t from);

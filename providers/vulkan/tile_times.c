@@ -1,16 +1,19 @@
 /* Measures the tiles of products on a device by time stamps of its queue: the time of a chunk of k for one tile, and
  * for enough tiles to occupy the whole device. It includes launches and epilogues: the difference between two lengths
- * of k has none, but is sometimes negative on a busy machine. */
+ * of k has none, but is sometimes negative on a busy machine. The sums of parts of k are measured, too. */
 #include "inlay/check.h"
 #include "vulkan/region.h"
 #include "simd/clock.h"
+#include <math.h>
 #include <stdlib.h>
 
 /* LENGTH: k, in units of tiles.comp. FULL: tiles on a full device; a CPU driver would take too long for as many. PANEL:
  * columns of a panel of B. FILL: of all operands; normal numbers as float, float16 and bytes. */
 enum { A, B, RESULT, OPERANDS };
 enum { LENGTH = 1024, FULL = 512, FULL_CPU = 8, PANEL = 128, FILL = 0x3c003c00 };
-enum { FEW, MANY, POINTS, MAX_STAMPS = 2 * POINTS * VULKAN_MAX_TILES, MAX_ROUNDS = 5, LIMIT_MS = 200 };
+enum { FEW, MANY, POINTS, MAX_TIMES = POINTS * (VULKAN_MAX_TILES + 1), MAX_ROUNDS = 5, LIMIT_MS = 200 };
+/* Sums of parts: few floats, and as many as parts of 128 x 768 have. */
+enum { PARTS = 4, SUMS_FEW = 256, SUMS_MANY = 98304 };
 
 static const inlay_dtype types[][OPERANDS] = {
     [VULKAN_TILES_FLOAT] = { INLAY_FLOAT, INLAY_FLOAT, INLAY_FLOAT },
@@ -77,6 +80,8 @@ static void count_elements(const vulkan_product *product, int64_t counts[OPERAND
 /* Places the operands in one buffer, each with room for its largest size. */
 static void place_operands(struct trial *trial)
 {
+    trial->offsets[B + 1] = PARTS * SUMS_MANY * sizeof(float);
+    trial->offsets[RESULT + 1] = SUMS_MANY * sizeof(float);
     for (uint32_t i = 0; i < trial->tile_count * POINTS; i++) {
         const vulkan_product product = product_of(trial, trial->tiles[i / POINTS], i % POINTS);
         int64_t counts[OPERANDS];
@@ -94,6 +99,19 @@ static void place_operands(struct trial *trial)
             trial->offsets[operand] + (trial->offsets[operand + 1] + GPU_ALIGNMENT - 1) / GPU_ALIGNMENT * GPU_ALIGNMENT;
 }
 
+static void set_tensor(struct trial *trial, uint32_t operand, inlay_dtype dtype, int64_t count)
+{
+    const vulkan_buffer buffer = { .kind = VULKAN_CONSTANT,
+                                   .offset = trial->offsets[operand],
+                                   .bytes = trial->offsets[operand + 1] - trial->offsets[operand] };
+
+    trial->tensors[operand] = (vulkan_tensor){ .rank = 1,
+                                               .dims = { count },
+                                               .count = count,
+                                               .dtype = dtype,
+                                               .place = vulkan_buffer_place(&trial->build, buffer) };
+}
+
 static inlay_status emit_point(struct trial *trial, const vulkan_tiling *tile, uint32_t point)
 {
     vulkan_product product = product_of(trial, tile, point);
@@ -102,20 +120,22 @@ static inlay_status emit_point(struct trial *trial, const vulkan_tiling *tile, u
 
     count_elements(&product, counts);
     for (uint32_t operand = 0; operand < OPERANDS; operand++)
-        trial->tensors[operand] =
-            (vulkan_tensor){ .rank = 1,
-                             .dims = { counts[operand] },
-                             .count = counts[operand],
-                             .dtype = types[trial->kind][operand],
-                             .place = vulkan_buffer_place(
-                                 &trial->build,
-                                 (vulkan_buffer){ .kind = VULKAN_CONSTANT,
-                                                  .offset = trial->offsets[operand],
-                                                  .bytes = trial->offsets[operand + 1] - trial->offsets[operand] }) };
+        set_tensor(trial, operand, types[trial->kind][operand], counts[operand]);
     product.a = vulkan_source_of(&trial->build, A);
     product.b = vulkan_source_of(&trial->build, B);
     vulkan_program_start(&trial->build, &program, RESULT, product.int32 ? VULKAN_INTEGER : VULKAN_SINGLE);
     return vulkan_emit_product(&trial->build, &product, &program);
+}
+
+static inlay_status emit_sums(struct trial *trial, uint32_t point)
+{
+    const int64_t count = point == FEW ? SUMS_FEW : SUMS_MANY;
+    vulkan_program program;
+
+    set_tensor(trial, B, INLAY_FLOAT, PARTS * count);
+    set_tensor(trial, RESULT, INLAY_FLOAT, count);
+    vulkan_program_start(&trial->build, &program, RESULT, VULKAN_SINGLE);
+    return vulkan_emit_part_sums(&trial->build, PARTS, B, &program);
 }
 
 static inlay_status record(struct trial *trial, inlay_diag *diag)
@@ -128,7 +148,7 @@ static inlay_status record(struct trial *trial, inlay_diag *diag)
         status = gpu_record_begin(device, trial->commands, diag);
     if (status != INLAY_OK)
         return status;
-    vk->CmdResetQueryPool(trial->commands, trial->pool, 0, MAX_STAMPS);
+    vk->CmdResetQueryPool(trial->commands, trial->pool, 0, 2 * MAX_TIMES);
     vk->CmdFillBuffer(trial->commands, trial->compiled.memory.buffer, 0, trial->offsets[OPERANDS], FILL);
     for (uint32_t i = 0; i < trial->in.dispatch_count; i++) {
         gpu_barrier(device, trial->commands);
@@ -146,7 +166,7 @@ static inlay_status run_round(struct trial *trial, double *ns, inlay_diag *diag)
     gpu_device *device = trial->compiled.gpu;
     const uint32_t bits = device->stamp_bits;
     const uint64_t mask = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
-    uint64_t stamps[MAX_STAMPS] = { 0 }, value;
+    uint64_t stamps[2 * MAX_TIMES] = { 0 }, value;
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(gpu_submit(device, trial->commands, &value, diag));
@@ -180,15 +200,34 @@ static void release(struct trial *trial)
     free(trial);
 }
 
+static void log_time(const struct trial *trial, uint32_t i, const vulkan_tile_time *time)
+{
+    const vulkan_tiling *tile = i < trial->tile_count ? trial->tiles[i] : NULL;
+    const gpu_facts *facts = &trial->compiled.gpu->facts;
+    const inlay_host *host = trial->compiled.state->host;
+    char text[192];
+
+    if (i == trial->tile_count)
+        (void)snprintf(text, sizeof text, "vulkan: sums of parts: %.0f ns a dispatch, %.5f for each float",
+                       (double)time->few, (double)time->many);
+    else
+        (void)snprintf(
+            text, sizeof text, "vulkan: %s %lld x %lld, %lld k a chunk, %u ahead: %.1f ns alone, %.3f each of many",
+            vulkan_tile_kind_name(trial->kind), (long long)vulkan_tile_height(facts, trial->kind, tile),
+            (long long)vulkan_tile_width(facts, trial->kind, tile),
+            (long long)vulkan_tile_chunk(facts, trial->kind, tile), tile->ahead, (double)time->few, (double)time->many);
+    host->log(host->ctx, INLAY_LOG_DEBUG, text);
+}
+
 /* INLAY_UNSUPPORTED: the time stamps are too coarse. */
 static inlay_status measure(vulkan_state *state, gpu_device *device, vulkan_tile_kind kind, vulkan_tile_time *out,
                             inlay_diag *diag)
 {
     const VkQueryPoolCreateInfo info = { .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                          .queryType = VK_QUERY_TYPE_TIMESTAMP,
-                                         .queryCount = MAX_STAMPS };
+                                         .queryCount = 2 * MAX_TIMES };
     struct trial *trial = calloc(1, sizeof *trial);
-    double ns[POINTS * VULKAN_MAX_TILES] = { 0 };
+    double ns[MAX_TIMES] = { 0 };
     uint32_t rounds = 0;
     uint64_t start;
     inlay_status status = INLAY_OK;
@@ -208,6 +247,8 @@ static inlay_status measure(vulkan_state *state, gpu_device *device, vulkan_tile
     INLAY_TRY(gpu_buffer_create(device, trial->offsets[OPERANDS], &trial->compiled.memory, diag));
     for (uint32_t i = 0; i < trial->tile_count * POINTS; i++)
         INLAY_TRY(emit_point(trial, trial->tiles[i / POINTS], i % POINTS));
+    for (uint32_t point = 0; point < POINTS; point++)
+        INLAY_TRY(emit_sums(trial, point));
     INLAY_TRY(vulkan_prepare(&trial->build));
     INLAY_TRY(record(trial, diag));
     INLAY_TRY(run_round(trial, ns, diag)); /* drivers compile, and devices leave their idle state */
@@ -216,13 +257,20 @@ static inlay_status measure(vulkan_state *state, gpu_device *device, vulkan_tile
     do
         INLAY_TRY(run_round(trial, ns, diag));
     while (++rounds < MAX_ROUNDS && clock_ns() - start < LIMIT_MS * UINT64_C(1000000));
-    for (uint32_t i = 0; i < trial->tile_count; i++) {
+    for (uint32_t i = 0; i <= trial->tile_count; i++) {
         const double *of = &ns[POINTS * i];
-        const double chunks =
-            (double)(length_of(kind) / vulkan_tile_chunk(&device->facts, kind, trial->tiles[i])); /* it divides */
 
-        out[i] = (vulkan_tile_time){ (float)(of[FEW] / chunks),
-                                     (float)(of[MANY] / chunks / tiles_of_point(&device->facts, MANY)) };
+        if (i < trial->tile_count) {
+            const double chunks =
+                (double)(length_of(kind) / vulkan_tile_chunk(&device->facts, kind, trial->tiles[i])); /* it divides */
+
+            out[i] = (vulkan_tile_time){ (float)(of[FEW] / chunks),
+                                         (float)(of[MANY] / chunks / tiles_of_point(&device->facts, MANY)) };
+        } else { /* a dispatch of many that takes less than one of few is one of no time for each float */
+            out[i] =
+                (vulkan_tile_time){ (float)of[FEW], (float)fmax(1e-9, (of[MANY] - of[FEW]) / (PARTS * SUMS_MANY)) };
+        }
+        log_time(trial, i, &out[i]);
         if (!vulkan_is_tile_time(&out[i]))
             status = inlay_fail(diag, INLAY_UNSUPPORTED, "a tile took %.0f ns, many %.0f", of[FEW], of[MANY]);
     }

@@ -5,12 +5,14 @@
 #include <math.h>
 
 /* One row is a sum over all of B, whose loads are what takes time: many invocations share k. Two chunks ahead hide more
- * of the latency of loads and take more registers; only measured times choose them. */
+ * of the latency of loads and take more registers. Invocations that load their own eight columns of B have no barriers;
+ * each load is of 16 bytes if B is float16. Only measured times choose both. */
 enum { SMALL_TILES = 2 }; /* the first of at most 32 x 32; CPU drivers compile larger ones slowly */
 static const vulkan_tiling tiles[] = {
     { 8, 8, 16, 16, 1, 8, 1, 1 },     { 4, 4, 16, 16, 1, 16, 1, 0.95 }, { 4, 4, 8, 8, 4, 8, 1, 0.5 },
     { 8, 1, 1, 32, 8, 8, 1, 0.25 },   { 4, 1, 1, 32, 8, 8, 1, 0.125 },  { 1, 1, 1, 32, 8, 16, 1, 0.03125 },
     { 4, 4, 16, 16, 1, 16, 2, 0.94 }, { 4, 4, 8, 8, 4, 8, 2, 0.49 },    { 1, 1, 1, 32, 8, 16, 2, 0.03 },
+    { 1, 8, 1, 4, 64, 4, 0, 0.02 },
 };
 static const vulkan_tiling matrices[] = {
     { 4, 2, 2, 4, 1, 4, 1, 1 },    { 4, 2, 2, 4, 1, 2, 1, 0.8 },  { 2, 1, 2, 4, 1, 4, 1, 0.7 },
@@ -87,45 +89,65 @@ uint32_t vulkan_list_tiles(const gpu_facts *facts, vulkan_tile_kind kind, const 
             out[count++] = tile;
     for (const vulkan_tiling *tile = tiles + first; !vulkan_are_matrices(kind) && tile < tiles + KIT_COUNT(tiles);
          tile++)
-        if (tile->ahead == 1 || !facts->is_cpu)
+        if (tile->ahead == 1 || (!facts->is_cpu && (tile->ahead > 0 || kind == VULKAN_TILES_FLOAT)))
             out[count++] = tile;
     INLAY_CHECK(count > 0);
     return count;
 }
 
-/* The time of `count` tiles. Without measured times it is relative, for a device of about 128 cores. */
+/* The time of `count` tiles for each part of k. Without measured times it is relative, for a device of about 128
+ * cores. */
 static double expected_time(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile,
-                            const vulkan_tile_time *time, double count, const vulkan_product *product)
+                            const vulkan_tile_time *time, double count, uint32_t parts, const vulkan_product *product)
 {
     const double area =
         (double)(vulkan_tile_height(facts, kind, tile) * vulkan_tile_width(facts, kind, tile)) / tile->speed;
     const double chunks =
-        (double)product->taps * ceil((double)product->k / (double)vulkan_tile_chunk(facts, kind, tile));
+        (double)product->taps * ceil((double)(product->k / parts) / (double)vulkan_tile_chunk(facts, kind, tile));
 
-    return time == NULL ? ceil(count / 128) * area : chunks * fmax(time->few, count * time->many);
+    return time == NULL ? ceil(count / 128) * area : chunks * fmax(time->few, count * parts * time->many);
+}
+
+/* Whether invocations may load four or eight neighbouring columns of B on their own. */
+static bool fits(const vulkan_tiling *tile, const vulkan_product *product)
+{
+    return tile->ahead > 0 || (product->packed && product->blocks == NULL && !product->windows &&
+                               (product->b.dtype == INLAY_FLOAT || product->b.dtype == INLAY_FLOAT16));
+}
+
+/* Whether k can be divided: into equal parts, each aligned as wide loads need it; the parts are the first batches. */
+static bool divides(const vulkan_product *product, double elements, uint32_t parts)
+{
+    return parts == 1 ||
+           (!product->integers && product->blocks == NULL && product->batch[0] == 1 && product->sibling_count == 0 &&
+            product->k % (8 * parts) == 0 && elements * parts <= INT32_MAX);
 }
 
 const vulkan_tiling *vulkan_choose_tile(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tile_time *times,
-                                        const vulkan_product *product, double *out_time)
+                                        const vulkan_product *product, uint32_t *out_parts, double *out_time)
 {
     const double rows = (double)product->line * (double)product->lines,
                  batches = (double)product->batch[0] * (double)product->batch[1] * (double)product->batch[2];
+    const double elements = rows * (double)product->n * batches;
     const vulkan_tiling *list[VULKAN_MAX_TILES], *best = NULL;
     const uint32_t count = vulkan_list_tiles(facts, kind, list);
-    double best_time = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         const double across = ceil((double)product->n / (double)vulkan_tile_width(facts, kind, list[i])),
                      down = ceil(rows / (double)vulkan_tile_height(facts, kind, list[i]));
-        const double time =
-            expected_time(facts, kind, list[i], times != NULL ? &times[i] : NULL, across * down * batches, product);
 
-        if (best == NULL || time < best_time) {
+        for (uint32_t parts = 1; fits(list[i], product) && parts <= (times != NULL ? VULKAN_MAX_PARTS : 1); parts++) {
+            const double sums = parts > 1 ? times[count].few + elements * parts * times[count].many : 0;
+            const double time = sums + expected_time(facts, kind, list[i], times != NULL ? &times[i] : NULL,
+                                                     across * down * batches, parts, product);
+
+            if (!divides(product, elements, parts) || (best != NULL && time >= *out_time))
+                continue;
             best = list[i];
-            best_time = time;
+            *out_parts = parts;
+            *out_time = time;
         }
     }
-    *out_time = best_time;
     return best;
 }
 
@@ -183,9 +205,9 @@ bool vulkan_load_tile_times(const char *cache_dir, const gpu_device *device, vul
     const struct identity me = identity_of(device, kind, name);
     size_t bytes;
     vulkan_tile_time *kept = kit_kept_load(cache_dir, name, &me, sizeof me, &bytes);
-    bool complete = kept != NULL && bytes == count * sizeof *kept;
+    bool complete = kept != NULL && bytes == (count + 1) * sizeof *kept;
 
-    for (uint32_t i = 0; complete && i < count; i++)
+    for (uint32_t i = 0; complete && i <= count; i++)
         complete = vulkan_is_tile_time(&kept[i]);
     if (complete)
         memcpy(out, kept, bytes);
@@ -201,7 +223,7 @@ void vulkan_save_tile_times(const char *cache_dir, const gpu_device *device, vul
     const struct identity me = identity_of(device, kind, name);
 
     kit_kept_save(cache_dir, name, &me, sizeof me, times,
-                  vulkan_list_tiles(&device->facts, kind, list) * sizeof *times);
+                  (vulkan_list_tiles(&device->facts, kind, list) + 1) * sizeof *times);
 }
 
 bool vulkan_is_tile_time(const vulkan_tile_time *time)

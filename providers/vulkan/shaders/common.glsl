@@ -85,3 +85,18 @@ vec4 load_four(uvec2 base, uint i, uint bytes)
 
     return vec4(unpackHalf2x16(x.x), unpackHalf2x16(x.y));
 }
+
+// Eight floats from element i on, a multiple of eight; float16 by one load.
+ADDRESSED(U32x4, uvec4, 16)
+void load_eight(uvec2 base, uint i, uint bytes, out vec4 low, out vec4 high)
+{
+    if (bytes == 4u) {
+        low = F32x4(base).v[i / 4u];
+        high = F32x4(base).v[i / 4u + 1u];
+        return;
+    }
+    const uvec4 x = U32x4(base).v[i / 8u];
+
+    low = vec4(unpackHalf2x16(x.x), unpackHalf2x16(x.y));
+    high = vec4(unpackHalf2x16(x.z), unpackHalf2x16(x.w));
+}

@@ -48,7 +48,6 @@ int own_terms(uint column);
 #define matrix_b fcoopmatNV<16, gl_ScopeSubgroup, DEPTH, SIZE>
 #define sums_of_k fcoopmatNV<32, gl_ScopeSubgroup, SIZE, SIZE>
 const bool A_BY_ROWS = HAS(PRODUCT_A_BY_ROWS), B_BY_K = HAS(PRODUCT_B_BY_K);
-ADDRESSED(U32x4, uvec4, 16)
 #endif
 
 const uint SIDES = SIDE_ROWS * SIDE_COLUMNS, THREADS = SIDES * SLICES * SUBGROUP, CHUNK = DEPTH * STEPS * SLICES;

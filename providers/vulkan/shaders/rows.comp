@@ -11,6 +11,7 @@ layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: stores the row's me
 layout(constant_id = ID_OWN + 5) const uint DEVIATION = 0u;
 layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two inputs of one type; 2: plus a bias per j
 layout(constant_id = ID_OWN + 7) const uint SUM = 0u;  // stores these sums: 4 as float, 2 as float16
+layout(constant_id = ID_OWN + 8) const uint PARTS = 0u; // the first input is the sum of so many tensors of floats
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
@@ -26,8 +27,10 @@ layout(constant_id = ID_OWN + 7) const uint SUM = 0u;  // stores these sums: 4 a
 
 float element(uint i, uint j)
 {
-    float x = load_a(at[PUSH_OWN], i);
+    float x = PARTS == 0u ? load_a(at[PUSH_OWN], i) : 0.0;
 
+    [[unroll]] for (uint part = 0u; part < PARTS; part++)
+        x += F32(at[PUSH_OWN]).v[part * word(ROWS) * word(LENGTH) + i];
     if (SKIP == 2u)
         x += load_a(at[PUSH_OWN + 3], j);
     if (SKIP != 0u)

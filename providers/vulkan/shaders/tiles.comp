@@ -5,7 +5,8 @@
 // The same products as product.comp, for GPUs. A workgroup computes a tile of ROWS * SIDE_ROWS rows and COLUMNS *
 // SIDE_COLUMNS columns: chunks of A and B along k are copied to shared memory, and each invocation multiplies ROWS rows
 // by COLUMNS columns. SLICES groups of invocations have the same elements and divide the k of a chunk; their sums are
-// added at the end, in order. The loads of the next AHEAD chunks are issued before the current one is multiplied.
+// added at the end, in order. The loads of the next AHEAD chunks are issued before the current one is multiplied. AHEAD
+// 0: nothing is shared until then, and each invocation loads its own columns of B, eight neighbours at once.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
 layout(constant_id = ID_OWN + 1) const uint COLUMNS = 4u;
 layout(constant_id = ID_OWN + 2) const uint SIDE_ROWS = 16u;
@@ -37,11 +38,12 @@ const uint CHUNK_K = CHUNK * PACK;
 const uint TILE_ROWS = ROWS * SIDE_ROWS, TILE_COLUMNS = COLUMNS * SIDE_COLUMNS;
 // The distance of lines is a multiple of 4, and 4 more than needed: this avoids most conflicts between banks.
 const uint A_LINE = (TILE_ROWS + 7u) / 4u * 4u, B_LINE = (TILE_COLUMNS + 7u) / 4u * 4u, B_TILE = CHUNK * A_LINE;
+const uint SETS = AHEAD == 0u ? 1u : AHEAD; // of registers
 const uint A_LOADS = (TILE_ROWS * CHUNK + THREADS - 1u) / THREADS;
 const uint B_LOADS = (TILE_COLUMNS * CHUNK + THREADS - 1u) / THREADS;
 
 // The tile of A, then that of B; later the sums of all invocations.
-shared UNITS tile[CHUNK * (A_LINE + B_LINE) / 4u];
+shared UNITS tile[AHEAD == 0u ? COLUMNS * THREADS / 4u : CHUNK * (A_LINE + B_LINE) / 4u];
 #define TILE(i) tile[(i) / 4u][(i) % 4u]
 
 #include "workgroup.glsl"
@@ -73,8 +75,8 @@ const uint A_UNITS = (HAS(PRODUCT_A_BY_ROWS) ? TILE_ROWS : CHUNK) / 4u; // in a 
 const uint B_UNITS = (HAS(PRODUCT_B_BY_K) ? CHUNK : TILE_COLUMNS) / 4u;
 
 SUM acc[ROWS * COLUMNS];
-UNIT next_a[AHEAD * A_LOADS], next_b[AHEAD * B_LOADS];
-UNITS wide_a[AHEAD * ((A_LOADS + 3u) / 4u)], wide_b[AHEAD * ((B_LOADS + 3u) / 4u)];
+UNIT next_a[SETS * A_LOADS], next_b[SETS * B_LOADS];
+UNITS wide_a[SETS * ((A_LOADS + 3u) / 4u)], wide_b[SETS * ((B_LOADS + 3u) / 4u)];
 uint me;
 uint64_t row_at;    // address of the row of A whose elements this invocation loads, if loads go along rows
 bool inside = true; // that row has an element at this tap
@@ -173,10 +175,39 @@ void keep(uint set)
     }
 }
 
+#ifndef BYTES
+// Adds the products of a slice of k: those of one row of A and of COLUMNS neighbours in a line of a panel. The loads of
+// STEPS lines are issued before the first is multiplied.
+void multiply_lines(uint slice, uint v)
+{
+    const uint first = panel_at + v * COLUMNS, row = min(first_row, rows - 1u) * a_row;
+    const uvec2 a = unpackUint2x32(a_base), b = unpackUint2x32(b_base);
+
+    [[dont_unroll]] for (uint k = slice; k < k_size; k += CHUNK) {
+        float x[STEPS];
+        vec4 line[2u * STEPS];
+
+        [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+            const uint at_k = k + s * SLICES;
+
+            x[s] = 0.0;
+            line[2u * s] = line[2u * s + 1u] = vec4(0.0);
+            if (at_k < k_size) {
+                x[s] = load_a(a, row + at_k * a_step);
+                load_eight(b, first + at_k * b_step, B_BYTES, line[2u * s], line[2u * s + 1u]);
+            }
+        }
+        [[unroll]] for (uint s = 0u; s < STEPS; s++)
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                acc[j] = fma(x[s], line[2u * s + j / 4u][j % 4u], acc[j]);
+    }
+}
+#endif
+
 // Row or column i of the invocation at `own` of `side` in its tile: in groups of four neighbours, which are one load.
 uint position(uint i, uint own, uint side, const uint count)
 {
-    return count < 4u ? i * side + own : i / 4u * 4u * side + own * 4u + i % 4u;
+    return AHEAD == 0u ? own * count + i : count < 4u ? i * side + own : i / 4u * 4u * side + own * 4u + i % 4u;
 }
 
 void main()
@@ -204,9 +235,13 @@ void main()
 #endif
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
         acc[i] = SUM(0);
+#ifndef BYTES
+    if (AHEAD == 0u)
+        multiply_lines(slice, v);
+#endif
     [[unroll]] for (uint set = 0u; set < AHEAD; set++)
         fetch_next(set);
-    [[dont_unroll]] for (uint chunk = 0u; chunk < chunks; chunk += AHEAD)
+    [[dont_unroll]] for (uint chunk = 0u; AHEAD > 0u && chunk < chunks; chunk += SETS)
         [[unroll]] for (uint set = 0u; set < AHEAD; set++)
             if (AHEAD == 1u || chunk + set < chunks) {
                 keep(set);
