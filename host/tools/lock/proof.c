@@ -249,7 +249,7 @@ static inlay_status take_outputs(proof_run *run, const proof_region *region, inl
 static const graph_node *find_random(const struct program *program)
 {
     for (uint32_t i = 0; i < program->graph->node_count; i++)
-        if (graph_node_is_random(program->graph->nodes[i]))
+        if (graph_node_is_random(program->graph, program->graph->nodes[i]))
             return program->graph->nodes[i];
     for (uint32_t b = 0; b < program->body_count; b++) {
         const graph_node *found = find_random(program->bodies[b]);
