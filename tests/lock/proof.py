@@ -307,9 +307,13 @@ def refused(right):
     says("the proof has the regions 0 to", "verify-run", "run.proof", "--region", "9")
     says("is not the model of the proof", "verify-run", "run.proof", "--model", "crossing.onnx")
     first = pathlib.Path(f"run.proof/{proof['tensors']['x']['sha256']}.npy")
-    content = first.read_bytes()
-    first.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    says("is not the tensor 'x' of the proof", "verify-run", "run.proof", "--region", "all")
+    for name, tensor in proof["tensors"].items():  # also those that no region reads
+        file = pathlib.Path(f"run.proof/{tensor['sha256']}.npy")
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        says(f"is not the tensor '{name}' of the proof", "verify-run", "run.proof", "--region", "all")
+        file.write_bytes(content)
+    inlay("verify-run", "run.proof", "--region", "all")
     first.unlink()
     says("the maker of the proof has it", "verify-run", "run.proof", "--region", "all")
     for option in ("providers=reference", "precision=reduced", "dim=batch=3"):
