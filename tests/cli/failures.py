@@ -146,6 +146,17 @@ class Failures(unittest.TestCase):
                 self.assertEqual((done.returncode, "set the option dynamic_activations to floats" in done.stderr),
                                  (0, state != "b" and not more), done.stderr)
 
+    def test_sizes_that_never_fit(self):
+        """Several open axes, none of whose sizes fit the model: the tried inputs stay small, and the last error is told."""
+        value = helper.make_tensor_value_info
+        for names in "nchw", "nsscb":
+            graph = helper.make_graph([helper.make_node("Reshape", ["x", "to"], ["y"])], "g",
+                                      [value("x", TensorProto.FLOAT, list(names)), value("z", TensorProto.FLOAT, ["t", names[1]])],
+                                      [value("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(np.array([7, 11]), "to")])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "open.onnx")
+            done = self.inlay("doctor", "open.onnx")
+            self.assertIn("Reshape node 'Reshape#0': 1 elements do not fill a shape of 77", done.stderr)
+
     def test_strange_models(self):
         """No verb crashes, and the commands that they print can be typed."""
         commands = {}

@@ -307,9 +307,13 @@ def refused(right):
     says("the proof has the regions 0 to", "verify-run", "run.proof", "--region", "9")
     says("is not the model of the proof", "verify-run", "run.proof", "--model", "crossing.onnx")
     first = pathlib.Path(f"run.proof/{proof['tensors']['x']['sha256']}.npy")
-    content = first.read_bytes()
-    first.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    says("is not the tensor 'x' of the proof", "verify-run", "run.proof", "--region", "all")
+    for name, tensor in proof["tensors"].items():  # also those that no region reads
+        file = pathlib.Path(f"run.proof/{tensor['sha256']}.npy")
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        says(f"is not the tensor '{name}' of the proof", "verify-run", "run.proof", "--region", "all")
+        file.write_bytes(content)
+    inlay("verify-run", "run.proof", "--region", "all")
     first.unlink()
     says("the maker of the proof has it", "verify-run", "run.proof", "--region", "all")
     for option in ("providers=reference", "precision=reduced", "dim=batch=3"):
@@ -320,6 +324,22 @@ def refused(right):
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "random.onnx")
     says("are random", "run", "random.onnx", "--commit", "other.proof")
+    for opset, mode, given, attributes in ((1, None, False, {"is_test": 1}), (6, None, False, {}), (7, None, False, {}),
+                                           (13, None, False, {}), (13, False, False, {}), (22, True, False, {}),
+                                           (22, False, True, {})):
+        modes = [helper.make_tensor_value_info("mode", TensorProto.BOOL, [])] if given else []
+        values = [] if mode is None or given else [numpy_helper.from_array(np.array(mode), "mode")]
+        graph = helper.make_graph(
+            [helper.make_node("Dropout", ["x"] if mode is None else ["x", "", "mode"], ["y"], **attributes)], "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]), *modes],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])], values)
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), "dropout.onnx")
+        if opset == 6 or mode is True or given:
+            says("the results of Dropout", "run", "dropout.onnx", "--commit", "other.proof")
+        else:
+            inlay("run", "dropout.onnx", "--commit", "other.proof")
+            inlay("verify-run", "other.proof")
+            shutil.rmtree("other.proof")
     for option in ("last_logits=1", "watchdog=1%", "tap=v3", "max_error=0.1"):
         says(f"sets {option.split('=', maxsplit=1)[0]}, which concerns the whole model", "run", "m.onnx", "--commit",
              "other.proof", "--option", option)

@@ -67,9 +67,9 @@ static node_facts facts_of(const struct piece *piece, const graph_node *node, co
 }
 
 /* Why the node cannot be compared; NULL: it can. */
-static const char *obstacle(const graph_node *node, const node_facts *facts)
+static const char *obstacle(const struct graph *graph, const graph_node *node, const node_facts *facts)
 {
-    if (graph_node_is_random(node))
+    if (graph_node_is_random(graph, node))
         return "is random";
     if (node->body_count > 0)
         return "has a body";
@@ -94,7 +94,7 @@ enum piece_kind piece_classify(const struct piece *piece, uint8_t *inexact, cons
         const bool rounds = quantizes(node) || (facts.float_out && !keeps_elements(node)) ||
                             (facts.float_in && facts.float_out && is_onnx(node, "CastLike"));
 
-        *out_why = obstacle(node, &facts);
+        *out_why = obstacle(piece->graph, node, &facts);
         *out_node = node;
         if (*out_why != NULL)
             return PIECE_SKIPPED;

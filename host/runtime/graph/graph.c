@@ -698,11 +698,25 @@ bool graph_node_is_host(const struct graph *graph, const graph_node *node)
     return false;
 }
 
-bool graph_node_is_random(const graph_node *node)
+/* Dropout trains before version 7 unless is_test is set, and from version 12 on if input 2 says so. */
+static bool may_train(const struct graph *graph, const graph_node *node)
+{
+    const uint32_t mode = node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
+    const inlay_value_info *info = mode != INLAY_NONE ? &graph->values[mode].info : NULL;
+
+    if (node->info.since_version < 7)
+        return graph_attr_int(node, "is_test", 0) == 0;
+    return info != NULL &&
+           (!graph_is_constant(graph, mode) || info->data_bytes != 1 || *(const uint8_t *)info->data != 0);
+}
+
+bool graph_node_is_random(const struct graph *graph, const graph_node *node)
 {
     if (node->custom != NULL)
         return (node->custom->flags & INLAY_OPERATOR_RANDOM) != 0;
-    return node->row == NULL || (node->row->flags & OP_RANDOM) != 0;
+    if (node->row == NULL || (node->row->flags & OP_RANDOM) == 0)
+        return node->row == NULL;
+    return strcmp(node->info.op_type.data, "Dropout") != 0 || may_train(graph, node);
 }
 
 bool graph_node_matches(const char *pattern, const inlay_node_info *node)

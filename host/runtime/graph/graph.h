@@ -355,8 +355,9 @@ bool graph_node_is_host(const struct graph *graph, const graph_node *node);
 /* The minor version of the plugin ABI since which passes may create nodes with this operator (made_ops.def).
  * UINT32_MAX: the operator is not listed. 0 for nodes from the file. */
 uint32_t graph_op_since_minor(const graph_node *node);
-/* May two runs of a bound node give different results? Such a node is never folded. */
-bool graph_node_is_random(const graph_node *node);
+/* May two runs of a bound node of the graph give different results? Such a node is never folded. Dropout may if its
+ * training mode is on, or is not known. */
+bool graph_node_is_random(const struct graph *graph, const graph_node *node);
 
 /* The interned symbol of that name; 0: out of memory. */
 uint32_t graph_symbol(graph_model *model, const char *name);

@@ -129,7 +129,7 @@ static inlay_status merge_constants(struct rewrite *rewrite, expression_table *t
 static bool can_merge(const struct graph *graph, const graph_node *node)
 {
     if (node->info.output_count == 0 || (node->row == NULL && node->custom == NULL) || node->type_attr != NULL ||
-        graph_node_is_random(node))
+        graph_node_is_random(graph, node))
         return false;
     for (uint32_t i = 0; node->body_count > 0 && i < node->info.output_count; i++)
         if (node->info.outputs[i] != INLAY_NONE && graph->values[node->info.outputs[i]].info.kind != INLAY_VALUE_TENSOR)

@@ -16,7 +16,7 @@ static bool is_constant(const struct graph *graph, uint32_t value)
 /* Returns true if the node is constant as soon as its inputs are. */
 static bool is_pure(const struct graph *graph, const graph_node *node)
 {
-    if (graph_node_is_random(node) || graph_node_is_host(graph, node) || node->info.output_count == 0 ||
+    if (graph_node_is_random(graph, node) || graph_node_is_host(graph, node) || node->info.output_count == 0 ||
         strcmp(node->info.op_type.data, "SparseToDense") == 0 /* handled by sparse_constants */ ||
         strcmp(node->info.op_type.data, "UnpackBlocks") == 0 /* and by block_constants */)
         return false;

@@ -3,21 +3,11 @@
  * into one part, Tile by 1, Resize by 1. */
 #include "passes/rewrite.h"
 
-/* Dropout does nothing at inference: in versions 7 to 11 always, before version 7 with is_test, and from version 12 on
- * unless training_mode is set. With a ratio of 0 it never does anything. */
+/* Dropout does nothing at inference. With a ratio of 0 it never does anything. */
 static bool is_noop_dropout(const struct rewrite *rewrite, const graph_node *node)
 {
-    uint32_t mode = rewrite_input(rewrite, node, 2);
-
-    if (!rewrite_is_unused(rewrite, node, 1))
-        return false;
-    if (node->info.since_version < 7)
-        return graph_attr_int(node, "is_test", 0) != 0;
-    if (mode == INLAY_NONE)
-        return true;
-    return rewrite_is_scalar(rewrite, rewrite_input(rewrite, node, 1), 0) ||
-           (rewrite_is_constant(rewrite, mode) && rewrite->graph->values[mode].info.data_bytes == 1 &&
-            *(const uint8_t *)rewrite->graph->values[mode].info.data == 0);
+    return rewrite_is_unused(rewrite, node, 1) && (!graph_node_is_random(rewrite->graph, node) ||
+                                                   rewrite_is_scalar(rewrite, rewrite_input(rewrite, node, 1), 0));
 }
 
 static bool is_noop_transpose(const graph_node *node)

@@ -113,7 +113,7 @@ bool same_attrs(const graph_node *a, const graph_node *b)
 static bool same_inner_node(struct pairing *pairing, const graph_node *a, const graph_node *b, uint32_t depth)
 {
     if (a->row != b->row || a->custom != b->custom || (a->row == NULL && a->custom == NULL) ||
-        graph_node_is_random(a) || a->type_attr != NULL || b->type_attr != NULL ||
+        graph_node_is_random(pairing->a, a) || a->type_attr != NULL || b->type_attr != NULL ||
         a->info.input_count != b->info.input_count || a->info.output_count != b->info.output_count ||
         a->body_count != b->body_count || !same_attrs(a, b) || a->capture_count != b->capture_count ||
         !same_inputs(pairing, a->info.inputs, b->info.inputs, a->info.input_count) ||

@@ -227,6 +227,41 @@ static int64_t sum_size(const struct request *request, const char *name)
                : -1;
 }
 
+/* Whether an open axis is one of a batch, for which 1 is assumed. */
+static bool is_batch(const inlay_session *session, const inlay_io_info *info, uint32_t axis)
+{
+    const char *name = info->dim_names[axis];
+
+    return strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(session, name));
+}
+
+/* The length of this attempt for all other open axes; smaller if an input has several, so that none has more than MOST
+ * elements in them. */
+static int64_t next_length(const struct request *request)
+{
+    enum { MOST = 1 << 24 };
+    int64_t length = lengths[request->feed->attempt];
+
+    for (uint32_t i = 0; i < inlay_session_input_count(request->session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        int64_t elements = 1;
+
+        if (inlay_session_input(request->session, i, &info) != INLAY_OK || info.rank > INLAY_MAX_RANK)
+            continue;
+        for (uint32_t axis = 0; axis < info.rank; axis++) {
+            if (info.dims[axis] >= 0 || is_batch(request->session, &info, axis))
+                continue;
+            elements *= length;
+            if (elements > MOST) { /* count the axes again */
+                length /= 2;
+                elements = 1;
+                axis = UINT32_MAX;
+            }
+        }
+    }
+    return length;
+}
+
 static int64_t guessed_size(const struct request *request, uint32_t axis)
 {
     const inlay_io_info *info = request->info;
@@ -243,9 +278,7 @@ static int64_t guessed_size(const struct request *request, uint32_t axis)
         return request->usual != NULL && request->usual[axis] >= 0 ? request->usual[axis] : 1;
     if (info->rank == 3 && axis == 1 && info->dims[0] >= 0 && info->dims[2] >= 0) /* state: layers, batch, features */
         return 1;
-    if (strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(request->session, name)))
-        return 1;
-    return lengths[request->feed->attempt];
+    return is_batch(request->session, info, axis) ? 1 : next_length(request);
 }
 
 static inlay_status assume_shape(const struct request *request, int64_t *dims, uint32_t *out_rank)

@@ -249,7 +249,7 @@ static inlay_status take_outputs(proof_run *run, const proof_region *region, inl
 static const graph_node *find_random(const struct program *program)
 {
     for (uint32_t i = 0; i < program->graph->node_count; i++)
-        if (graph_node_is_random(program->graph->nodes[i]))
+        if (graph_node_is_random(program->graph, program->graph->nodes[i]))
             return program->graph->nodes[i];
     for (uint32_t b = 0; b < program->body_count; b++) {
         const graph_node *found = find_random(program->bodies[b]);
@@ -687,16 +687,30 @@ static inlay_dtype dtype_of(const char *name)
     return INLAY_UNDEFINED;
 }
 
-/* Loads a tensor of the proof that enters a region, and checks its hash. Leaves it NULL if it is an input of the model
- * that had its default. */
-static inlay_status load_tensor(proof_file *proof, uint32_t value, inlay_diag *diag)
+/* Loads a tensor of the proof, and checks its hash. Leaves it NULL if the proof has no file of it. */
+static inlay_status load_tensor(proof_file *proof, uint32_t value, const char *want, const char *type, inlay_diag *diag)
+{
+    inlay_io_info info = {
+        .struct_size = sizeof info, .name = want, .kind = INLAY_KIND_TENSOR, .dtype = dtype_of(type)
+    };
+    char hash[65];
+    inlay_status status = value_load_named(proof->folder, &info, &proof->run.values[value], diag);
+
+    if (status != INLAY_OK || proof->run.values[value] == NULL)
+        return status;
+    value_hash_tensor(proof->run.values[value], hash);
+    return strcmp(hash, want) == 0
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_RESULTS_DIFFER, "%s/%s.npy is not the tensor '%.200s' of the proof",
+                            proof->folder, want, name_of(&proof->run, value));
+}
+
+/* Loads a tensor that enters a region. Leaves it NULL if it is an input of the model that had its default. */
+static inlay_status load_input(proof_file *proof, uint32_t value, inlay_diag *diag)
 {
     const char *name = name_of(&proof->run, value);
     const json_t *tensor = json_object_get(json_object_get(proof->json, "tensors"), name);
     const char *want = json_string_value(json_object_get(tensor, "sha256"));
-    inlay_io_info info = { .struct_size = sizeof info, .name = want, .kind = INLAY_KIND_TENSOR };
-    inlay_value **place = &proof->run.values[value];
-    char hash[65];
     inlay_status status;
 
     if (tensor == NULL)
@@ -704,37 +718,42 @@ static inlay_status load_tensor(proof_file *proof, uint32_t value, inlay_diag *d
                    ? INLAY_OK
                    : inlay_fail(diag, INLAY_RESULTS_DIFFER, "the proof has no tensor '%.200s', which enters the region",
                                 name);
-    info.dtype = dtype_of(json_string_value(json_object_get(tensor, "type")));
-    INLAY_TRY(value_load_named(proof->folder, &info, place, diag));
-    if (*place == NULL)
-        return inlay_fail(diag, INLAY_NOT_FOUND,
-                          "%s has no file %s.npy of tensor '%.200s'; the maker of the proof has it", proof->folder,
-                          want, name);
-    value_hash_tensor(*place, hash);
-    if (strcmp(hash, want) != 0)
-        status = inlay_fail(diag, INLAY_RESULTS_DIFFER, "%s/%s.npy is not the tensor '%.200s' of the proof",
-                            proof->folder, want, name);
+    INLAY_TRY(load_tensor(proof, value, want, json_string_value(json_object_get(tensor, "type")), diag));
+    if (proof->run.values[value] == NULL)
+        status = inlay_fail(diag, INLAY_NOT_FOUND,
+                            "%s has no file %s.npy of tensor '%.200s'; the maker of the proof has it", proof->folder,
+                            want, name);
 done:
     return status;
 }
 
-static inlay_status compare_outputs(const proof_file *proof, const proof_region *region, inlay_diag *diag)
+/* Compares what leaves the region with the hashes of the proof, and with its files, which a reader of the proof takes
+ * for what has been confirmed. */
+static inlay_status compare_outputs(proof_file *proof, const proof_region *region, inlay_diag *diag)
 {
+    inlay_status status = INLAY_OK;
+
     for (uint32_t i = 0; i < region->output_count; i++) {
         const char *name = name_of(&proof->run, region->outputs[i]);
         const json_t *tensor = json_object_get(json_object_get(proof->json, "tensors"), name);
         const char *want = json_string_value(json_object_get(tensor, "sha256"));
+        const char *type = json_string_value(json_object_get(tensor, "type"));
+        inlay_value **computed = &proof->run.values[region->outputs[i]];
         char hash[65];
 
         if (tensor == NULL)
             return inlay_fail(diag, INLAY_RESULTS_DIFFER, "the proof has no tensor '%.200s', which leaves the region",
                               name);
-        value_hash_tensor(proof->run.values[region->outputs[i]], hash);
+        value_hash_tensor(*computed, hash);
         if (strcmp(hash, want) != 0)
             return inlay_fail(diag, INLAY_RESULTS_DIFFER, "tensor '%.200s' has the SHA-256 %.16s..., not %.16s...",
                               name, hash, want);
+        inlay_value_unref(*computed);
+        *computed = NULL;
+        INLAY_TRY(load_tensor(proof, region->outputs[i], want, type, diag));
     }
-    return INLAY_OK;
+done:
+    return status;
 }
 
 static inlay_status save_outputs(const proof_file *proof, const proof_region *region, const char *folder,
@@ -763,7 +782,7 @@ inlay_status proof_check(proof_file *proof, uint32_t index, const char *outputs,
     INLAY_CHECK(index < proof->run.count);
     region = &proof->run.regions[index];
     for (uint32_t i = 0; i < region->input_count; i++)
-        INLAY_TRY(load_tensor(proof, region->inputs[i], diag));
+        INLAY_TRY(load_input(proof, region->inputs[i], diag));
     INLAY_TRY(compute(&proof->run, index, &unlimited, out_nodes, diag));
     if (outputs != NULL)
         INLAY_TRY(save_outputs(proof, region, outputs, diag));

@@ -45,8 +45,8 @@ static void describe_step(struct program *program, uint32_t i)
     if (region->provider == INLAY_NONE)
         return;
     step->provider = &program->env->providers[region->provider];
-    step->foldable = region->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
-                     step->node->body_count == 0;
+    step->foldable = region->node_count == 1 && runs_on_host(step->provider) && step->node->body_count == 0 &&
+                     !graph_node_is_random(program->graph, step->node);
     step->view = region->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
 }
 
