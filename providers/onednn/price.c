@@ -175,7 +175,7 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
     if (sizes.unfolded)
         work += UNFOLDED_NS * unfolded_elements(request, &group, &sizes) + GROUP_NS * (double)group.channel_groups;
     work /= threads;
-    out->ns = CALL_NS + (threads > 1 ? memory.team_ns : 0) + fmax(work, reading);
+    out->ns = CALL_NS + (threads > 1 ? memory.team_ns : 0) + price_overlapped_ns(work, reading);
     if ((group.kind == GROUP_CONV && !sizes.unfolded) || group.kind == GROUP_DECONV) {
         out->ns += reorder_ns(&memory, 4 * sizes.input, 1) + reorder_ns(&memory, 4 * sizes.output, 1);
         if (!group.constant[OPERAND_WEIGHTS])

@@ -509,6 +509,8 @@ static gemm_price price(const gemm_kernel *kernel, const product_size *size)
     } else if (thin && work >= SMALL / 2) {
         rate = 235;
     }
+    if (size->m <= 1)
+        rate = 70; /* by a vector: the matrix is loaded once for each multiplication */
     if (size->b_windows && !small)
         packing += size->n * size->k * 0.1;
     if (small && size->a_across && size->m > TRANSPOSED_LD)

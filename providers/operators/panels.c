@@ -152,7 +152,7 @@ panels_rates panels_rates_here(const inlay_host *host)
 {
     const inlay_speed *speed = cpu_measured_speed(host);
     const price_memory memory = price_memory_of(host);
-    const double peak = PEAK_FLOPS * cpu_local_pace(speed).multiply;
+    const double pace = cpu_local_pace(speed).multiply, peak = PEAK_FLOPS * pace;
 
     return (panels_rates){ .flops = cpu_uniform() != CPU_UNIFORM_NO && speed != NULL
                                         ? UNIFORM_SHARE * speed->flops_baseline
@@ -161,7 +161,8 @@ panels_rates panels_rates_here(const inlay_host *host)
                            .shared = fmin(FETCHED_AHEAD * memory.shared, NEAR_SHARE * memory.near),
                            .far = memory.memory,
                            .near_size = memory.near_size,
-                           .shared_size = SHARED_PART * memory.size };
+                           .shared_size = SHARED_PART * memory.size,
+                           .pace = pace };
 }
 
 double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident, const panels_rates *rates)
@@ -175,5 +176,5 @@ double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident, c
     /* Further passes over the rows read the panel from the cache. */
     const double memory = bytes / rate + (passes > 0 ? passes - 1 : 0) * bytes / rates->near;
 
-    return work > memory ? work : memory;
+    return price_overlapped_ns(work, memory);
 }

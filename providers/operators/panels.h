@@ -66,14 +66,15 @@ panels_fn panels_product(bool wide);
 panels_fn panels_product_at(bool wide, uint32_t i);
 
 /* What determines the time of a multiplication: operations on floats, and bytes of weights from the second and the
- * third level of cache and from memory, per nanosecond; the bytes of both caches. */
+ * third level of cache and from memory, per nanosecond; the bytes of both caches. pace: multiply-adds, relative to the
+ * reference core. */
 typedef struct panels_rates {
-    double flops, near, shared, far, near_size, shared_size;
+    double flops, near, shared, far, near_size, shared_size, pace;
 } panels_rates;
 /* Of one core of a Zen 5. */
 #define PANELS_REFERENCE                                                                                               \
     {                                                                                                                  \
-        200, 190, 135, 40, 1 << 20, 24 << 20                                                                           \
+        200, 190, 135, 40, 1 << 20, 24 << 20, 0.725                                                                   \
     }
 struct inlay_host;
 /* Of this machine, for the functions of panels_product(). */

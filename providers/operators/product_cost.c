@@ -66,7 +66,7 @@ static double multiply_ns(const struct machine *machine, const gemm_kernel *kern
             const double share = tile_threads(&price, sizes[i].batch, threads);
             const double work_ns = price.multiply_ns * machine->slowdown + price.more_ns;
 
-            ns += sizes[i].batch * fmax(work_ns / share, reading_ns(machine, kernel, &sizes[i], share));
+            ns += sizes[i].batch * price_overlapped_ns(work_ns / share, reading_ns(machine, kernel, &sizes[i], share));
         }
     return ns;
 }

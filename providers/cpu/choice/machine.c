@@ -19,8 +19,7 @@
 #define MIN_MOVED 24576         /* elements whose layout several threads change (region/copies.c) */
 #define MOVED_GRAIN 16384
 #define GATHERED_ROW_NS 3.0
-#define NEAR_WEIGHTS 1e6  /* bytes of a graph's weights that stay in the core's cache between runs */
-#define FETCHED_AHEAD 1.3 /* speed of packed weights from the shared cache, relative to other data */
+#define FETCHED_AHEAD 1.3 /* speed of packed weights from the shared cache, relative to other data, at most */
 #define TRANSFORM_NS 0.25 /* Winograd's transform of one number of low-bit weights */
 enum { LANES = 16, TILE_PIXELS = 14, TILE_VECTORS = 2 };
 
@@ -106,8 +105,9 @@ double kernel_weights_ns(const kernel_machine *machine, double bytes, double all
     price_memory memory = machine->memory;
 
     INLAY_CHECK(threads >= 1);
-    memory.shared *= FETCHED_AHEAD;
-    return all < NEAR_WEIGHTS ? bytes / memory.near / threads : price_weights_ns(&memory, bytes, all, threads);
+    /* A core that copies no faster than it reads gets no more lines of that cache at once. */
+    memory.shared = fmax(memory.shared, fmin(memory.shared * FETCHED_AHEAD, memory.copied));
+    return price_weights_ns(&memory, bytes, all, threads);
 }
 
 double kernel_conv_ns(kernel_id kernel, const kernel_conv_shape *window, const kernel_machine *machine, double all,

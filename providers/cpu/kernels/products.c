@@ -46,7 +46,7 @@ double kernel_gemm_product_ns(const kernel_gemm_shape *product, const kernel_gem
     const double work = share * kernel_product_ns(machine, rows, vectors, (double)product->k) / sharing;
     const double streams = price_stream_ns(&machine->memory, bytes->read, bytes->written, sharing) +
                            kernel_weights_ns(machine, bytes->weights, bytes->graph, sharing);
-    const double ns = KERNEL_CALL_NS + fmax(work, streams) + (sharing > 1 ? machine->memory.team_ns : 0);
+    const double ns = KERNEL_CALL_NS + price_overlapped_ns(work, streams) + (sharing > 1 ? machine->memory.team_ns : 0);
 
     INLAY_CHECK(product->n >= 0 && product->k >= 0 && bytes->share >= 0);
     return fmax(ns, KERNEL_CALL_NS + bytes->matrix / COMPUTED_PER_NS / sharing);

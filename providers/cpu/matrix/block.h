@@ -61,8 +61,11 @@ VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, bl
         for (int l = 0; l < lines; l++)
             vec_fetch_near(source->b + l * 16 + near);
         VEC_UNROLL
-        for (int v = 0; v < vectors; v++)
+        for (int v = 0; v < vectors; v++) {
             line[v] = block_line(source, v, vectors, full, source->b);
+            if (rows > 1 && rows <= 3) /* GCC would load it again for each row, which takes longer than the sums */
+                line[v] = vec_hold(line[v]);
+        }
         VEC_UNROLL
         for (int r = 0; r < rows; r++) {
             const vec x = vec_set(source->a[r / 3][r % 3 * a_row]);

@@ -28,7 +28,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
     int64_t from_row = t->from_row, p = 0;
     float *c = t->c;
     /* enough registers are left for the earlier chains */
-    const bool kept = 2 * rows * vectors <= VEC_REGISTERS * 3 / 4;
+    const bool kept = 2 * rows * vectors < VEC_REGISTERS * 3 / 4;
     vec sum[SGEMM_ROWS][SGEMM_WIDTH / VEC_LANES], before[SGEMM_ROWS][SGEMM_WIDTH / VEC_LANES];
 
     INLAY_CHECK(t->chain > 0 && last > 0);

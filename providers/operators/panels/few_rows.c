@@ -5,12 +5,16 @@
 #if defined(KERNEL_IS_avx512)
 #define VBYTES 64
 #define MR 6 /* 24 sums, 4 vectors of W and one of X in 32 registers */
+#define HOLDS_LINE
 #elif defined(KERNEL_IS_rvv)
 #define VBYTES 32
 #define MR 6 /* as with AVX-512 */
 #elif defined(KERNEL_IS_avx2) || defined(KERNEL_IS_uniform_c)
 #define VBYTES 32
 #define MR 3 /* 12 sums, a vector of W and one of X in 16 registers */
+#if defined(KERNEL_IS_avx2)
+#define HOLDS_LINE
+#endif
 #else
 #define VBYTES 16
 #define MR 3 /* as with AVX2 */
@@ -21,6 +25,13 @@ enum {
     BLOCK_VECTORS = PANEL_BLOCK_BYTES / VBYTES,
     SLICE_BLOCKS = VECTORS / BLOCK_VECTORS
 };
+
+/* GCC would load a vector of W again for each of two or three rows, which takes longer than the multiplications. */
+#if defined(HOLDS_LINE)
+#define HELD(type, v) ((type)vec_hold((vec)(v)))
+#else
+#define HELD(type, v) (v)
+#endif
 
 #define T float
 #define NAME(name) f32_##name

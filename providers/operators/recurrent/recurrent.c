@@ -386,6 +386,9 @@ static inlay_status check_shapes(const recurrent_state *state, const kit_plan *p
  * cores of a Zen 4 that share a cache, and 1.5 to 3 us on two that do not, as virtual machines assign them at times; a
  * sleeping team takes tens of microseconds. So threads must save a fifth of the time, and several microseconds. */
 #define TEAM_NS 1000.0
+/* The functions of a gate of a unit, on the reference core: long chains of multiply-adds and a division. */
+#define PLAIN_NS 0.45
+#define OTHER_NS 1.2
 #define WORTH_NS 3000.0
 #define WORTH_SHARE 0.2
 enum { CHUNK_ROWS = 96 }; /* rows of input that stay in the second-level cache while W is read */
@@ -416,8 +419,8 @@ static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, 
 
     if (two)
         step += panels_ns(&layout->candidate, rows, resident, rates) / sharers(&layout->candidate, plan, threads);
-    step +=
-        (double)rows * (double)layout->panels.stored * (state->plain ? 0.25 : 1.5) * (state->wide ? 10 : 1) / by_gates;
+    step += (double)rows * (double)layout->panels.stored * (state->plain ? PLAIN_NS : OTHER_NS) / rates->pace *
+            (state->wide ? 10 : 1) / by_gates;
     step += 30 + 20 * (double)rows;
     return projection / sharers(&layout->panels, plan, threads) + step * (double)plan->steps;
 }
