@@ -25,7 +25,7 @@ static double layout_change_ns(const cpu_build *build, const cpu_group *group, c
     if (kernel == KERNEL_GROUPS && layer->window.in_concat)
         ns += kernel_reorder_ns(machine, out, threads) / 2;
     if (row_major)
-        ns += (layer->window.in > KERNEL_FEW_CHANNELS ? kernel_reorder_ns(machine, in, threads) : 0) +
+        ns += kernel_entry_share(kernel, &layer->window) * kernel_reorder_ns(machine, in, threads) +
               (leaves ? kernel_reorder_ns(machine, out, threads) : 0);
     return ns;
 }

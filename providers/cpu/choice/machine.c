@@ -19,6 +19,7 @@
 #define MIN_MOVED 24576         /* elements whose layout several threads change (region/copies.c) */
 #define MOVED_GRAIN 16384
 #define GATHERED_ROW_NS 3.0
+#define BORDER_SHARE 0.5  /* of the time of a change of layout, if the image is copied into one with a border anyway */
 #define FETCHED_AHEAD 1.3 /* speed of packed weights from the shared cache, relative to other data, at most */
 #define TRANSFORM_NS 0.25 /* Winograd's transform of one number of low-bit weights */
 enum { LANES = 16, TILE_PIXELS = 14, TILE_VECTORS = 2 };
@@ -80,6 +81,13 @@ double kernel_reorder_ns(const kernel_machine *machine, double bytes, double thr
 
     return KERNEL_CALL_NS + (sharing > 1 ? machine->memory.team_ns : 0) +
            price_reorder_ns(&machine->memory, bytes, bytes <= SMALL_MOVE ? SMALL_MOVE_PER_NS : MOVE_PER_NS, sharing);
+}
+
+double kernel_entry_share(kernel_id kernel, const kernel_conv_shape *window)
+{
+    if (kernel == KERNEL_PLANES || kernel == KERNEL_ROWS || kernel == KERNEL_FFT || window->in <= KERNEL_FEW_CHANNELS)
+        return 0;
+    return kernel == KERNEL_TILES && window->padded && window->width >= KERNEL_BORDER_WIDTH ? BORDER_SHARE : 1;
 }
 
 double kernel_gather_ns(const kernel_machine *machine, const kernel_conv_shape *window, int64_t width, double threads)

@@ -28,6 +28,10 @@ double kernel_vector_ns(const kernel_machine *machine, double taps);
 enum { KERNEL_FEW_CHANNELS = 4 };
 /* Time to change the layout of bytes. */
 double kernel_reorder_ns(const kernel_machine *machine, double bytes, double threads);
+/* The share of the time of kernel_reorder_ns() that a kernel takes to change the layout of its row-major input. */
+double kernel_entry_share(kernel_id kernel, const kernel_conv_shape *window);
+/* Rows of at least this many pixels change their layout as tiles copy them into an image with a border. */
+enum { KERNEL_BORDER_WIDTH = 16 };
 /* Time to gather the pixels of a convolution (kernel_gather_pixels) from rows of `width` pixels. */
 double kernel_gather_ns(const kernel_machine *machine, const kernel_conv_shape *window, int64_t width, double threads);
 /* Bytes of the packed weights of a convolution. */

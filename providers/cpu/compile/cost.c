@@ -427,9 +427,9 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     count_rows(&op, &sizes);
     priced = op.row->family->kind == CPU_FAMILY_CONV &&
              cost_of_conv(state, request->graph, &op, info, &sizes, &machine->kernels, threads, &conv);
-    laid_out = !conv.row_major && !conv.gathered && cost_reads_layout(state, request->graph, &op, info);
+    laid_out = !conv.row_major && cost_reads_layout(state, request->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
-        enter_ns += layout_ns(machine, request, info, i, &op, threads);
+        enter_ns += (priced ? conv.entry_share : 1) * layout_ns(machine, request, info, i, &op, threads);
     if (info->output_count > 0 && !conv.row_major &&
         (cost_has_layout(state, request->graph, info->outputs[0]) || is_strided(&op))) {
         const double bytes = width_of(sizes.output) * price_count(sizes.output);

@@ -37,10 +37,10 @@ bool cost_reads_layout(const cpu_state *state, const inlay_graph *graph, const c
 
 /* The price of a convolution, by the kernel that the region will choose (choice/kernels.c). */
 typedef struct cost_conv {
-    double ns;      /* without changes of layout if row_major is false */
-    double flops;   /* without the taps outside the image */
-    bool row_major; /* the kernel reads and writes row-major images */
-    bool gathered;  /* ns contains the change of layout of the pixels that the kernel reads */
+    double ns;          /* without changes of layout if row_major is false */
+    double flops;       /* without the taps outside the image */
+    bool row_major;     /* the kernel reads and writes row-major images */
+    double entry_share; /* of the time to change the layout of the input */
 } cost_conv;
 /* false: a size is unknown, or no kernel supports the shape. */
 bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,

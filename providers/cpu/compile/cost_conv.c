@@ -83,9 +83,8 @@ static double mean_ns(kernel_id kernel, const struct layer *layer, const kernel_
     for (size_t i = 0; i < KIT_COUNT(counts); i++) {
         ns += layer_ns(kernel, layer, machine, counts[i]);
         if (!layer->laid_out && !is_row_major(kernel))
-            ns +=
-                (layer->window.in > KERNEL_FEW_CHANNELS ? kernel_reorder_ns(machine, layer->in_bytes, counts[i]) : 0) +
-                kernel_reorder_ns(machine, layer->sizes->out, counts[i]);
+            ns += kernel_entry_share(kernel, &layer->window) * kernel_reorder_ns(machine, layer->in_bytes, counts[i]) +
+                  kernel_reorder_ns(machine, layer->sizes->out, counts[i]);
     }
     return ns / (double)KIT_COUNT(counts);
 }
@@ -125,6 +124,7 @@ bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op
                                        cost_wants_layout(state, graph, info->outputs[0]) };
     int64_t width;
     kernel_id chosen;
+    bool gathered;
 
     if (sizes->first == NULL || sizes->second == NULL || sizes->output == NULL || op->window.spatial < 1 ||
         op->window.spatial > 3 || sizes->first->rank != op->window.spatial + 2 ||
@@ -132,21 +132,21 @@ bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op
         return false;
     shape_of(op, sizes, &layer.window);
     width = layer.window.width;
-    *out = (cost_conv){ .gathered =
-                            !cost_has_layout(state, graph, info->inputs[0]) && kernel_gather_pixels(&layer.window) };
+    gathered = !cost_has_layout(state, graph, info->inputs[0]) && kernel_gather_pixels(&layer.window);
     layer.in_bytes =
-        out->gathered ? 4.0 * (double)(layer.window.images * layer.window.in * layer.window.height * layer.window.width)
-                      : sizes->in;
+        gathered ? 4.0 * (double)(layer.window.images * layer.window.in * layer.window.height * layer.window.width)
+                 : sizes->in;
     chosen = choose(state, &layer, machine);
     if (chosen == KERNEL_COUNT)
         return false;
-    out->ns = layer_ns(chosen, &layer, machine, threads);
-    out->flops = layer.window.flops;
-    out->row_major = is_row_major(chosen);
-    if (out->gathered)
+    *out = (cost_conv){ .ns = layer_ns(chosen, &layer, machine, threads),
+                        .flops = layer.window.flops,
+                        .row_major = is_row_major(chosen),
+                        .entry_share = kernel_entry_share(chosen, &layer.window) };
+    if (gathered) {
         out->ns += kernel_gather_ns(machine, &layer.window, width, threads) +
-                   (out->row_major || layer.window.in <= KERNEL_FEW_CHANNELS
-                        ? 0
-                        : kernel_reorder_ns(machine, layer.in_bytes, threads));
+                   out->entry_share * kernel_reorder_ns(machine, layer.in_bytes, threads);
+        out->entry_share = 0;
+    }
     return true;
 }

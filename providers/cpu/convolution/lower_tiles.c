@@ -1,4 +1,5 @@
 /* Lowering of all tiled convolutions: their input, epilogue, and the placement of the result. */
+#include "cpu/choice/machine.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/weights/read.h"
@@ -104,7 +105,8 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
     else
         INLAY_TRY(cpu_read(build, op->in[0], &input));
     if (!tiles_accept_layout(&input.layout) &&
-        (points != 0 || !window->padded || window->in > 4 || input.layout.kind != LAYOUT_STRIDED)) {
+        (points != 0 || !window->padded || kernel_entry_share(KERNEL_TILES, window) == 1 ||
+         input.layout.kind != LAYOUT_STRIDED || input.layout.block_count > 0)) {
         layout_channels_last(&layout, (uint32_t)layer->input.layout.rank, layer->input.layout.dims);
         if (layer->gathered)
             INLAY_TRY(cpu_reorder(build, &layer->input, &layout, &input));

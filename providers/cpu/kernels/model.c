@@ -13,6 +13,7 @@
 
 #define TERMS_FLOPS 238.0        /* the products in whose times terms_ns() is stated */
 #define FFT_FLOPS 250.0          /* ... and fft_find_cut() */
+#define FFT_ADDITIONS 0.6        /* share of the time of an FFT that additions outside of multiply-adds take */
 #define FITTED_COPIED_BYTES 92.0 /* per nanosecond in the shared cache of the machine of the constants */
 #define STEP_NS 200.0            /* start and end of a step */
 #define SPREAD_NS 1000.0         /* threads that share a step read data that other cores wrote */
@@ -133,7 +134,8 @@ double kernel_tiles_ns(const kernel_conv_shape *window, const kernel_machine *ma
     const double depth = (double)window->in * taps_of(window), panels = parts((double)window->out, TILE_WIDTH);
     const double pixels = pixels_of(window), row = joined ? pixels : (double)window->out_width,
                  row_tiles = parts(row, TILE_ROWS), tiles = row > 0 ? pixels / row * row_tiles : 0;
-    const double pixel_bytes = (double)(window->in * window->stride[1]) * sizeof(float);
+    const double pixel_bytes = (double)(window->in * window->stride[1]) * sizeof(float),
+                 panel_bytes = depth * TILE_WIDTH * sizeof(float);
     double ns, sharing = 1;
 
     ns = kernel_product_ns(machine, pixels, tile_vectors(window, (double)window->out, depth), depth) *
@@ -141,6 +143,8 @@ double kernel_tiles_ns(const kernel_conv_shape *window, const kernel_machine *ma
          KERNEL_TILE_START_NS * machine->other * tiles * panels;
     if (fmod(pixel_bytes, ALIASED_BYTES) == 0 && tiles > 4)
         ns *= 1.5;
+    if (panel_bytes > machine->memory.near_size / 2) /* each tile reads the panel again from the shared cache */
+        ns = fmax(ns, tiles * panels * panel_bytes / machine->memory.shared);
     if (threads > 1 && window->flops > TILE_ALONE) {
         tiles_cut cut;
 
@@ -235,7 +239,8 @@ double kernel_planes_ns(const kernel_conv_shape *window, const kernel_machine *m
 double kernel_fft_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads)
 {
     fft_cut cut;
-    const double ns = fft_find_cut(window, &cut) * FFT_FLOPS / (machine->flops * machine->adders);
+    const double ns =
+        fft_find_cut(window, &cut) * FFT_FLOPS / machine->flops * (1 - FFT_ADDITIONS + FFT_ADDITIONS / machine->adders);
     const double slices = (double)(window->images * cut.slices);
     /* groups of one input channel do not share a slice */
     const double sharing = cut.alone ? sharers(slices * (double)window->group, threads) : threads;
