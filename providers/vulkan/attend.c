@@ -298,11 +298,11 @@ static bool adds_in_rows(const vulkan_build *build, const vulkan_op *op)
            (bias == INLAY_NONE || has_elements(build, bias, input->dims[input->rank - 1], input->dtype));
 }
 
-bool vulkan_adds_parts(const vulkan_build *build, const vulkan_op *op, uint32_t value)
+static bool adds_parts(const vulkan_build *build, const vulkan_op *op, uint32_t value)
 {
-    return op->row->family == &vulkan_skip_norm && op->info.inputs[0] != op->info.inputs[1] &&
-           (op->info.inputs[0] == value || op->info.inputs[1] == value) && adds_in_rows(build, op) &&
-           build->tensors[op->info.inputs[0]].parts == 0 && build->tensors[op->info.inputs[1]].parts == 0;
+    return op->info.inputs[0] != op->info.inputs[1] && (op->info.inputs[0] == value || op->info.inputs[1] == value) &&
+           adds_in_rows(build, op) && build->tensors[op->info.inputs[0]].parts == 0 &&
+           build->tensors[op->info.inputs[1]].parts == 0;
 }
 
 /* The row shader adds the two inputs, and stores the sum if another node reads it. A separate dispatch adds inputs of
@@ -352,6 +352,8 @@ static bool skip_norm_supports(const kit_node *node, const vulkan_operator *row,
 const vulkan_family vulkan_attention = { .supports = attention_supports,
                                          .lower = lower_attention,
                                          .strided_inputs = 3 };
-const vulkan_family vulkan_skip_norm = {
-    .supports = skip_norm_supports, .lower = lower_skip_norm, .multiple_outputs = true, .min_rank = 1
-};
+const vulkan_family vulkan_skip_norm = { .supports = skip_norm_supports,
+                                         .lower = lower_skip_norm,
+                                         .adds_parts = adds_parts,
+                                         .multiple_outputs = true,
+                                         .min_rank = 1 };

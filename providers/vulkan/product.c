@@ -400,7 +400,8 @@ static inlay_status emit_parts(vulkan_build *build, gpu_shader shader, const vul
     part.out_batch[0] = count;
     vulkan_program_start(build, &of_part, results, VULKAN_SINGLE);
     (void)emit_dispatch(build, shader, &part, &of_part);
-    if (reader != NULL && vulkan_adds_parts(build, reader, program->result)) {
+    if (reader != NULL && reader->row->family->adds_parts != NULL &&
+        reader->row->family->adds_parts(build, reader, program->result)) {
         build->tensors[program->result].place = build->tensors[results].place;
         build->tensors[program->result].parts = parts;
         return build->status;

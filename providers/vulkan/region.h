@@ -113,6 +113,8 @@ typedef struct vulkan_family {
     inlay_status (*lower)(vulkan_build *build, const vulkan_op *op);
     /* Elementwise operators only: appends the op to a program. The result is the last slot. */
     uint32_t (*append_slots)(const vulkan_build *build, vulkan_program *program, const vulkan_op *op);
+    /* Normalisations of a sum only: whether op can add the parts of its input `value` itself, see vulkan_tensor. */
+    bool (*adds_parts)(const vulkan_build *build, const vulkan_op *op, uint32_t value);
     bool checks_types;       /* supports() checks the types of inputs itself */
     bool multiple_outputs;   /* computes more outputs than the first */
     bool typed_output;       /* the row's types also apply to the result */
@@ -620,8 +622,6 @@ typedef struct vulkan_rows {
     uint32_t mean, deviation; /* outputs: mean and 1 / deviation of each row */
     uint32_t sum;             /* output, instead of deviation: x + skip + skip_bias, of their type */
 } vulkan_rows;
-/* Whether op is a normalisation of a sum that can add the parts of `value` itself (attend.c). */
-bool vulkan_adds_parts(const vulkan_build *build, const vulkan_op *op, uint32_t value);
 /* Emits the program of the sums of `parts` tensors of floats as large as its result, which follow one another in value
  * `from`. */
 inlay_status vulkan_emit_part_sums(vulkan_build *build, uint32_t parts, uint32_t from, const vulkan_program *program);
