@@ -269,7 +269,7 @@ static void refuse_projector(struct gguf *gguf, enum gguf_key key)
 {
     struct strbuf text = { 0 };
 
-    strbuf_format(&text, "has another value than ");
+    strbuf_format(&text, gguf_find(gguf, key) != NULL ? "has another value than " : "lacks one of the values ");
     for (size_t i = 0; i < PROJECTORS; i++)
         strbuf_format(&text, "%s'%s'", i == 0 ? "" : i + 1 < PROJECTORS ? ", " : " and ", projectors[i].name);
     strbuf_format(&text, ", which are supported, for the key");
