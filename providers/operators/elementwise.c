@@ -156,7 +156,9 @@ inlay_status elementwise_binary_shape(const void *state, kit_plan *plan, inlay_d
     }
     broadcast_plan->converts |= output->dtype != binary->result;
     broadcast_plan->direct = broadcast_plan->bcast.rank == 1 && !broadcast_plan->converts;
-    broadcast_plan->gathers = broadcast_plan->bcast.rank > 1 && broadcast_plan->bcast.row < ELEMENTWISE_SMALL_ROW;
+    broadcast_plan->gathers = broadcast_plan->bcast.rank > 1 &&
+                              broadcast_plan->bcast.row <
+                                  (broadcast_plan->converts ? ELEMENTWISE_BLOCK / 2 : ELEMENTWISE_SMALL_ROW);
     return INLAY_OK;
 }
 
@@ -236,8 +238,14 @@ static struct plane find_plane(const struct bcast *bcast, int input, int64_t fir
             }                                                                                                          \
             for (; done < in_plane; plane.at = 0, at += stride) {                                                      \
                 int64_t in_row = row - plane.at < in_plane - done ? row - plane.at : in_plane - done;                  \
-                for (int64_t i = 0; i < in_row; i++)                                                                   \
-                    to[done + i] = at[(plane.at + i) * bcast->step[input]];                                            \
+                if (bcast->step[input] == 0) {                                                                         \
+                    const T value = *at;                                                                               \
+                    for (int64_t i = 0; i < in_row; i++)                                                               \
+                        to[done + i] = value;                                                                          \
+                } else {                                                                                               \
+                    for (int64_t i = 0; i < in_row; i++)                                                               \
+                        to[done + i] = at[plane.at + i];                                                               \
+                }                                                                                                      \
                 done += in_row;                                                                                        \
             }                                                                                                          \
             to += in_plane;                                                                                            \

@@ -18,7 +18,8 @@ enum {
     ELEMENTWISE_GRAIN = 16384,      /* minimum elements per thread: loops limited by memory bandwidth */
     ELEMENTWISE_GRAIN_MATH = 8192,  /* minimum elements per thread: vectorized arithmetic (vecmath.h) */
     ELEMENTWISE_GRAIN_CALLS = 2048, /* minimum elements per thread: one C library call per element */
-    ELEMENTWISE_SMALL_ROW = 32      /* rows shorter than this are gathered into blocks first */
+    ELEMENTWISE_SMALL_ROW = 32      /* rows shorter than this are gathered into blocks first; with conversions, those
+                                       of less than half a block */
 };
 
 /* Informs GCC that a loop has no dependency between elements, although the output may be the input. */

@@ -27,22 +27,49 @@ typedef struct one_hot_job {
     uint32_t element;
 } one_hot_job;
 
+/* Sets elements to the on value: of index i, element index * step + i * next. For an index out of range, all elements
+ * stay off (OneHot-11). */
+#define SET_ON(T, bytes)                                                                                               \
+    static void set_on_##bytes(const one_hot_job *job, const int64_t *indices, int64_t count, char *out, int64_t step, \
+                               int64_t next)                                                                           \
+    {                                                                                                                  \
+        const T on = ((const T *)(const void *)job->values)[1];                                                        \
+        const int64_t depth = job->depth;                                                                              \
+                                                                                                                       \
+        for (int64_t i = 0; i < count; i++) {                                                                          \
+            const int64_t index = indices[i] < 0 ? indices[i] + depth : indices[i];                                    \
+                                                                                                                       \
+            if (index >= 0 && index < depth)                                                                           \
+                ((T *)(void *)out)[index * step + i * next] = on;                                                      \
+        }                                                                                                              \
+    }
+SET_ON(uint8_t, 1)
+SET_ON(uint16_t, 2)
+SET_ON(uint32_t, 4)
+SET_ON(uint64_t, 8)
+SET_ON(inlay_str, 16)
+
 /* Processes a range of indexes of the axes before the new one. */
 static inlay_status one_hot_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
+    enum { BLOCK = 512 };
+    static void (*const set_on[])(const one_hot_job *, const int64_t *, int64_t, char *, int64_t,
+                                  int64_t) = { set_on_1, set_on_2, set_on_4, set_on_8, set_on_16 };
     const one_hot_job *job = user;
-    const int64_t plane = job->depth * job->inner;
+    const int64_t inner = job->inner, plane = job->depth * inner, last = end * inner;
+    int64_t indices[BLOCK];
 
-    INLAY_CHECK(job->depth > 0 && job->inner > 0);
+    INLAY_CHECK(job->depth > 0 && inner > 0);
     (void)worker;
     strided_fill(job->out + begin * plane * job->element, job->values, job->element, (end - begin) * plane);
-    for (int64_t i = begin * job->inner; i < end * job->inner; i++) {
-        int64_t index = convert_get_i64(job->indices->dtype, job->indices->data, i);
+    for (int64_t i = begin * inner, count; i < last; i += count) { /* indices of one plane, or of planes of one each */
+        const int64_t left = inner > 1 ? inner - i % inner : last - i;
 
-        index = index < 0 ? index + job->depth : index;
-        if (index >= 0 && index < job->depth) /* OneHot-11: for an index out of range, all elements are off */
-            memcpy(job->out + (i / job->inner * plane + index * job->inner + i % job->inner) * job->element,
-                   job->values + job->element, job->element);
+        count = left < BLOCK ? left : BLOCK;
+        convert_to_i64(indices, job->indices->dtype, job->indices->data, i, count);
+        set_on[__builtin_ctz(job->element)](job, indices, count,
+                                            job->out + (i / inner * plane + i % inner) * job->element, inner,
+                                            inner > 1 ? 1 : plane);
     }
     return INLAY_OK;
 }

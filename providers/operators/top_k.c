@@ -361,9 +361,9 @@ done:
     return status;
 }
 
-/* Every element is read. For a small k, about k * (1 + ln(n / k)) of n elements in random order enter the heap, and k
- * are removed from it in order. For a large k, candidates are collected, and are then read once per digit of their
- * keys. */
+/* Every element is read. In lanes, elements are inserted into sorted lists. Otherwise, for a small k, about
+ * k * (1 + ln(n / k)) of n elements in random order enter the heap, and k are removed from it in order; for a large k,
+ * candidates are collected, and are then read once per digit of their keys. */
 static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *input = &shapes->in[0], *output = any_output(shapes->out, shapes->out_count);
@@ -377,6 +377,16 @@ static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost 
     axis_length = (double)input->dims[axis];
     k = (double)output->dims[axis];
     rows = (double)input->count / axis_length;
+    if (has_lanes((int64_t)rows, input->dims[axis], output->dims[axis],
+                  strided_product(input->dims, (uint32_t)axis + 1, input->rank), strided_element_bytes(input->dtype))) {
+        const bool wide = strided_element_bytes(input->dtype) == 8;
+        const double early = fmin(axis_length, 2 * LANES * k); /* all elements are inserted, then some */
+        const double inserted = early + LANES * k * log(axis_length / early);
+
+        work_cost_of_moves(
+            shapes, rows * (axis_length * (wide ? 0.3 : 0.15) + inserted * k * (wide ? 0.26 : 0.08) + 2 + 2 * k), cost);
+        return;
+    }
     work_cost(shapes, rows * (axis_length / 4 + k * (k <= FEW ? (2 + log(axis_length / k)) * log2(k + 1) : 20)), 1.5,
               rows, cost);
 }

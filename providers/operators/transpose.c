@@ -4,6 +4,7 @@
 #include "operators/args.h"
 #include "operators/operators.h"
 #include "operators/strided.h"
+#include "operators/work.h"
 
 typedef struct transpose_state {
     int64_t perm[INLAY_MAX_RANK];
@@ -86,7 +87,42 @@ static inlay_status run_transpose(const kit_call *call)
     return strided_copy(call, call->plan, input->data, output->data);
 }
 
+/* Rows that stay rows are copied; otherwise tiles are transposed, or single elements if those are nearly empty. */
+static void cost_transpose(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    enum { THIN = 4 };
+    const kit_tensor *input = &shapes->in[0];
+    const price_memory memory = price_memory_of(node->host);
+    const double count = work_count(input), bytes = (double)(cost->bytes_read + cost->bytes_written);
+    const double threads = price_loop_threads(bytes, 2 * 131072, shapes->max_threads);
+    uint32_t perm_count = 0, last = 0, from = 0; /* the innermost axes of the input and of the output */
+    const int64_t *perm = kit_attr_ints(node->info, "perm", &perm_count);
+    double ns;
+
+    if (count == 0 || (perm != NULL && perm_count != input->rank))
+        return;
+    for (uint32_t d = 0; d < input->rank; d++) {
+        const int64_t axis = perm != NULL ? perm[d] : (int64_t)(input->rank - 1 - d);
+
+        if (axis < 0 || axis >= (int64_t)input->rank)
+            return;
+        last = input->dims[d] > 1 ? d : last;
+        from = input->dims[axis] > 1 ? (uint32_t)axis : from;
+    }
+    if (input->rank == 0 || last == from)
+        ns = (input->rank > 0 ? count / (double)input->dims[last] : 1) + bytes / 96;
+    else if (input->dims[last] < THIN && input->dims[from] < THIN)
+        ns = count * 0.6;
+    else
+        ns = count * (0.05 + 0.02 * strided_element_bytes(input->dtype));
+    cost->ns = 60 + fmax(ns / threads, price_stream_ns(&memory, bytes / 2, bytes / 2, threads));
+}
+
 static const kit_kernel kernels[] = {
-    { .op_type = "Transpose", .prepare = prepare_transpose, .shape = shape_transpose, .run = run_transpose },
+    { .op_type = "Transpose",
+      .prepare = prepare_transpose,
+      .shape = shape_transpose,
+      .cost = cost_transpose,
+      .run = run_transpose },
 };
 const kit_table OPERATOR(operators_transpose) = { kernels, KIT_COUNT(kernels) };

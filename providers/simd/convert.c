@@ -156,10 +156,25 @@ __attribute__((cold)) void part_odd_from_f64(inlay_dtype to, void *dst, int64_t 
     }
 }
 
+static void halves_from_f64(uint16_t *dst, const double *src, int64_t count)
+{
+    enum { BLOCK = 256 };
+    float odd[BLOCK];
+
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = count - i < BLOCK ? count - i : BLOCK;
+        for (int64_t k = 0; k < n; k++)
+            odd[k] = f64_to_f32_odd(src[i + k]);
+        KERNEL_BEST(rows)->to_half(odd, dst + i, n);
+    }
+}
+
 void convert_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const double *restrict src,
                       uint32_t how)
 {
-    if (to != INLAY_FLOAT && to != INLAY_DOUBLE)
+    if (to == INLAY_FLOAT16)
+        halves_from_f64((uint16_t *)dst + first, src, count);
+    else if (to != INLAY_FLOAT && to != INLAY_DOUBLE)
         (is_number(to) ? part_from_f64 : part_odd_from_f64)(to, dst, first, count, src, how);
     else if (to == INLAY_FLOAT)
         for (int64_t i = 0; i < count; i++)

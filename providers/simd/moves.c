@@ -351,6 +351,24 @@ VEC_INLINE void turn_squares(const char *input, int64_t x_row, char *output, int
         }
 }
 
+/* Splits contiguous pixels of 3 elements into planes. */
+#define PART_3(T, size)                                                                                                \
+    VEC_INLINE void part_3_##size(const char *x, char *y, int64_t y_row, int64_t pixels)                               \
+    {                                                                                                                  \
+        const T *restrict from = (const T *)(const void *)x;                                                           \
+        T *restrict a = (T *)(void *)y, *restrict b = (T *)(void *)(y + y_row),                                        \
+                    *restrict c = (T *)(void *)(y + 2 * y_row);                                                        \
+                                                                                                                       \
+        for (int64_t i = 0; i < pixels; i++) {                                                                         \
+            a[i] = from[3 * i];                                                                                        \
+            b[i] = from[3 * i + 1];                                                                                    \
+            c[i] = from[3 * i + 2];                                                                                    \
+        }                                                                                                              \
+    }
+typedef uint16_t __attribute__((aligned(1), may_alias)) half;
+PART_3(uint8_t, 1)
+PART_3(half, 2)
+
 /* Transposes a matrix with few rows or columns. */
 VEC_INLINE void turn_thin(const int size, const int count, const move_turns *turns, const char *x, char *y)
 {
@@ -385,6 +403,10 @@ VEC_INLINE void turn(const int size, const move_turns *turns)
             interleave((const float *)(const void *)x, x_row / WORD, columns, (float *)(void *)y);
         else if (size == 4 && columns == 3 && x_row == 3 * WORD && y_row % WORD == 0)
             deinterleave((const float *)(const void *)x, (float *)(void *)y, y_row / WORD, rows);
+        else if (size == 1 && columns == 3 && x_row == 3)
+            part_3_1(x, y, y_row, rows);
+        else if (size == 2 && columns == 3 && x_row == 6)
+            part_3_2(x, y, y_row, rows);
         else if (size == 8 && rows >= 4 && columns >= 4)
             turn_tiles(size, 4, x, x_row, y, y_row, rows, columns);
         else if (size == 16)
