@@ -73,70 +73,205 @@ KERNEL_PART(void, move_rows, const float *input, int64_t x_row, float *output, i
     }
 }
 
-/* Transposes few rows to a contiguous output, such as pixels of few channels. Stores whole vectors; the next store
- * overwrites the excess elements. Returns the number of columns done. The caller transposes the last columns, because
- * whole vectors would be written beyond the end. */
-static int64_t transpose_few_rows(const float *input, int64_t x_row, float *output, int64_t rows, int64_t columns)
+/* The first bytes of a vector, or a whole one. Masked loads and stores accept any address where vectors are long. */
+VEC_INLINE vec load_bytes(const char *p, int64_t bytes, bool whole)
 {
+    vec v = vec_zero();
+
+    if (whole)
+        return vec_load((const float *)(const void *)p);
+    if (VEC_LANES > 4 && bytes % WORD == 0)
+        return vec_load_some(vec_first(bytes / WORD), (const float *)(const void *)p);
+    memcpy(&v, p, (size_t)bytes);
+    return v;
+}
+VEC_INLINE void store_bytes(char *p, int64_t bytes, vec v, bool whole)
+{
+    if (whole)
+        vec_store((float *)(void *)p, v);
+    else if (VEC_LANES > 4 && bytes % WORD == 0)
+        vec_store_some((float *)(void *)p, vec_first(bytes / WORD), v);
+    else
+        memcpy(p, &v, (size_t)bytes);
+}
+
+/* Index lists of shuffles: every second lane from f on; and lanes f, f + n, f + 1, f + n + 1 ... */
+#define EACH_2(f) (f), (f) + 2
+#define EACH_4(f) EACH_2(f), EACH_2((f) + 4)
+#define EACH_8(f) EACH_4(f), EACH_4((f) + 8)
+#define EACH_16(f) EACH_8(f), EACH_8((f) + 16)
+#define ZIP_2(f, n) (f), (f) + (n)
+#define ZIP_4(f, n) ZIP_2(f, n), ZIP_2((f) + 1, n)
+#define ZIP_8(f, n) ZIP_4(f, n), ZIP_4((f) + 2, n)
+#define ZIP_16(f, n) ZIP_8(f, n), ZIP_8((f) + 4, n)
+
+/* Of `count` vectors, a power of two, of type T with `lanes` lanes: weave_ interleaves them, so that lane i of vector v
+ * becomes element i * count + v; part_ is the inverse. `lanes` vectors are transposed. */
+#define NETWORKS(name, T, lanes)                                                                                       \
+    VEC_INLINE void weave_##name(vec *v, const int count)                                                              \
+    {                                                                                                                  \
+        VEC_UNROLL                                                                                                     \
+        for (int left = count; left > 1; left /= 2) {                                                                  \
+            vec from[VEC_LANES];                                                                                       \
+                                                                                                                       \
+            memcpy(from, v, (size_t)count * sizeof *v);                                                                \
+            VEC_UNROLL                                                                                                 \
+            for (int i = 0; i < count / 2; i++) {                                                                      \
+                const T a = (T)from[i], b = (T)from[i + count / 2];                                                    \
+                                                                                                                       \
+                v[2 * i] = (vec)__builtin_shufflevector(a, b, ZIP_##lanes(0, lanes));                                  \
+                v[2 * i + 1] = (vec)__builtin_shufflevector(a, b, ZIP_##lanes(lanes / 2, lanes));                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    VEC_INLINE void part_##name(vec *v, const int count)                                                               \
+    {                                                                                                                  \
+        VEC_UNROLL                                                                                                     \
+        for (int left = count; left > 1; left /= 2) {                                                                  \
+            vec from[VEC_LANES];                                                                                       \
+                                                                                                                       \
+            memcpy(from, v, (size_t)count * sizeof *v);                                                                \
+            VEC_UNROLL                                                                                                 \
+            for (int i = 0; i < count / 2; i++) {                                                                      \
+                const T a = (T)from[2 * i], b = (T)from[2 * i + 1];                                                    \
+                                                                                                                       \
+                v[i] = (vec)__builtin_shufflevector(a, b, EACH_##lanes(0));                                            \
+                v[i + count / 2] = (vec)__builtin_shufflevector(a, b, EACH_##lanes(1));                                \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+typedef float word_lanes __attribute__((vector_size(sizeof(vec))));
+typedef double pair_lanes __attribute__((vector_size(sizeof(vec))));
+#if defined(KERNEL_IS_avx512)
+NETWORKS(words, word_lanes, 16)
+NETWORKS(pairs, pair_lanes, 8)
+#elif defined(KERNEL_IS_avx2) || defined(KERNEL_IS_rvv) || defined(KERNEL_IS_uniform_c)
+NETWORKS(words, word_lanes, 8)
+NETWORKS(pairs, pair_lanes, 4)
+#else
+NETWORKS(words, word_lanes, 4)
+NETWORKS(pairs, pair_lanes, 2)
+#endif
+
+/* Transposes a square of elements of 4 or 8 bytes. */
+VEC_INLINE void turn_vectors(vec *v, const int size)
+{
+    if (size > WORD)
+        weave_pairs(v, VEC_LANES / 2);
+    else
+        vec_transpose(v);
+}
+
+/* Interleaves `count` rows to a contiguous output; returns the number of columns done, whole vectors. */
+VEC_INLINE int64_t weave_rows(const char *input, int64_t x_row, char *output, int64_t columns, const int size,
+                              const int count)
+{
+    const int64_t side = (int64_t)sizeof(vec) / size;
     int64_t c = 0;
 
-    for (; (columns - c - VEC_LANES + 1) * rows >= VEC_LANES; c += VEC_LANES) {
+    for (; c + side <= columns; c += side, output += count * (int64_t)sizeof(vec)) {
         vec v[VEC_LANES];
 
-        for (int r = 0; r < VEC_LANES; r++)
-            v[r] = r < rows ? vec_load(input + r * x_row + c) : vec_zero();
-        vec_transpose(v);
-        for (int i = 0; i < VEC_LANES; i++)
-            vec_store(output + (c + i) * rows, v[i]);
+        for (int r = 0; r < count; r++)
+            v[r] = load_bytes(input + r * x_row + c * size, 0, true);
+        if (size > WORD)
+            weave_pairs(v, count);
+        else
+            weave_words(v, count);
+        for (int r = 0; r < count; r++)
+            store_bytes(output + r * (int64_t)sizeof(vec), 0, v[r], true);
+    }
+    return c;
+}
+
+/* The inverse: splits a contiguous input to `count` rows; returns the number of elements of each. */
+VEC_INLINE int64_t part_rows(const char *input, char *output, int64_t y_row, int64_t rows, const int size,
+                             const int count)
+{
+    const int64_t side = (int64_t)sizeof(vec) / size;
+    int64_t r = 0;
+
+    for (; r + side <= rows; r += side, input += count * (int64_t)sizeof(vec)) {
+        vec v[VEC_LANES];
+
+        for (int c = 0; c < count; c++)
+            v[c] = load_bytes(input + c * (int64_t)sizeof(vec), 0, true);
+        if (size > WORD)
+            part_pairs(v, count);
+        else
+            part_words(v, count);
+        for (int c = 0; c < count; c++)
+            store_bytes(output + c * y_row + r * size, 0, v[c], true);
+    }
+    return r;
+}
+
+/* Transposes few rows to a contiguous output, such as pixels of few channels. Powers of two are interleaved; otherwise
+ * whole vectors are stored, and the next store overwrites the excess elements. Returns the number of columns done. The
+ * caller transposes the last columns, because whole vectors would be written beyond the end. */
+VEC_INLINE int64_t few_rows(const char *input, int64_t x_row, char *output, int64_t rows, int64_t columns,
+                            const int size)
+{
+    const int64_t side = (int64_t)sizeof(vec) / size;
+    int64_t c = 0;
+
+    if (rows == 2)
+        return weave_rows(input, x_row, output, columns, size, 2);
+    if (rows == 4)
+        return weave_rows(input, x_row, output, columns, size, 4);
+    for (; (columns - c - side + 1) * rows >= side; c += side) {
+        vec v[VEC_LANES];
+
+        for (int r = 0; r < side; r++)
+            v[r] = r < rows ? load_bytes(input + r * x_row + c * size, 0, true) : vec_zero();
+        turn_vectors(v, size);
+        for (int i = 0; i < side; i++)
+            store_bytes(output + (c + i) * rows * size, 0, v[i], true);
     }
     return c;
 }
 
 /* The same for few columns of a contiguous input: loads whole vectors, and returns the number of rows done. */
-static int64_t transpose_few_columns(const float *input, float *output, int64_t y_row, int64_t rows, int64_t columns)
+VEC_INLINE int64_t few_columns(const char *input, char *output, int64_t y_row, int64_t rows, int64_t columns,
+                               const int size)
 {
+    const int64_t side = (int64_t)sizeof(vec) / size;
     int64_t r = 0;
 
-    for (; (rows - r - VEC_LANES + 1) * columns >= VEC_LANES; r += VEC_LANES) {
+    if (columns == 2)
+        return part_rows(input, output, y_row, rows, size, 2);
+    if (columns == 4)
+        return part_rows(input, output, y_row, rows, size, 4);
+    for (; (rows - r - side + 1) * columns >= side; r += side) {
         vec v[VEC_LANES];
 
-        for (int i = 0; i < VEC_LANES; i++)
-            v[i] = vec_load(input + (r + i) * columns);
-        vec_transpose(v);
-        for (int c = 0; c < VEC_LANES; c++)
+        for (int i = 0; i < side; i++)
+            v[i] = load_bytes(input + (r + i) * columns * size, 0, true);
+        turn_vectors(v, size);
+        for (int c = 0; c < side; c++)
             if (c < columns)
-                vec_store(output + c * y_row + r, v[c]);
+                store_bytes(output + c * y_row + r * size, 0, v[c], true);
     }
     return r;
 }
 
-/* Transposes a square whose rows are one vector each, with `per` elements in a word: first combines elements of `per`
- * rows to words, then transposes squares of words. Cache lines are read and written completely and once, because rows
- * at distances of a power of two evict each other. rows, columns: the valid part of the square unless full. */
-VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int64_t y_row, const int per,
+/* Transposes a square whose rows are one vector each, of elements of `size` bytes: smaller elements of several rows are
+ * first combined to words, then squares of words are transposed. Cache lines are read and written completely and once,
+ * because rows at distances of a power of two evict each other. rows, columns: the valid part unless full. */
+VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int64_t y_row, const int size,
                             const bool full, int64_t rows, int64_t columns)
 {
-    const int size = 4 / per;
-    const bool wide = columns == per * VEC_LANES;
-    const bool masked = VEC_LANES > 4 && columns % per == 0; /* masked loads and stores accept any address there */
-    const vmask part = vec_first(rows / per), across = vec_first(columns / per);
+    const int per = size < WORD ? WORD / size : 1, side = (int)sizeof(vec) / size;
+    const bool wide = full || columns == side, high = full || rows == side;
     vec words[4][VEC_LANES];
 
-    for (int g = 0; g < VEC_LANES; g++) {
+    for (int g = 0; g < side / per; g++) {
         vec v[4];
 
         VEC_UNROLL
-        for (int k = 0; k < per; k++) {
-            const int64_t r = g * per + k;
-
-            v[k] = vec_zero();
-            if (full || (wide && r < rows))
-                v[k] = vec_load((const float *)(const void *)(input + r * x_row));
-            else if (masked && r < rows)
-                v[k] = vec_load_some(across, (const float *)(const void *)(input + r * x_row));
-            else if (r < rows)
-                memcpy(&v[k], input + r * x_row, (size_t)(columns * size));
-        }
+        for (int k = 0; k < per; k++)
+            v[k] = full || g * per + k < rows ? load_bytes(input + (g * per + k) * x_row, columns * size, wide)
+                                              : vec_zero();
         if (per == 4) {
             const vec a = vec_zip_bytes_low(v[0], v[1]), b = vec_zip_bytes_low(v[2], v[3]);
             const vec c = vec_zip_bytes_high(v[0], v[1]), d = vec_zip_bytes_high(v[2], v[3]);
@@ -155,28 +290,23 @@ VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int6
     for (int q = 0; q < per; q++) {
         vec t[VEC_LANES];
 
-        for (int g = 0; g < VEC_LANES; g++)
+        for (int g = 0; g < side / per; g++)
             t[g] = words[q][g];
-        vec_transpose(t);
-        for (int w = 0; w < VEC_LANES; w++) { /* 4 columns for each 128 bits */
+        turn_vectors(t, size);
+        for (int w = 0; w < side / per; w++) { /* 4 columns for each 128 bits */
             const int64_t c = 4 * per * (w / 4) + 4 * q + w % 4;
-            char *to = output + c * y_row;
 
-            if (full || (c < columns && rows == per * VEC_LANES))
-                vec_store((float *)(void *)to, t[w]);
-            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* as for loads */
-                vec_store_some((float *)(void *)to, part, t[w]);
-            else if (c < columns)
-                memcpy(to, &t[w], (size_t)(rows * size));
+            if (full || c < columns)
+                store_bytes(output + c * y_row, rows * size, t[w], high);
         }
     }
 }
 
 /* The last squares overlap the previous ones; partial squares are used only if there is less than one square. */
 VEC_INLINE void turn_squares(const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows,
-                             int64_t columns, const int per)
+                             int64_t columns, const int size)
 {
-    const int64_t side = per * VEC_LANES, size = 4 / per;
+    const int64_t side = (int64_t)sizeof(vec) / size;
     const bool full = rows >= side && columns >= side;
     const int64_t last_row = rows > side ? rows - side : 0, last_column = columns > side ? columns - side : 0;
 
@@ -192,34 +322,39 @@ VEC_INLINE void turn_squares(const char *input, int64_t x_row, char *output, int
                 char *out = output + c * y_row + r * size;
 
                 if (full)
-                    turn_square(in, x_row, out, y_row, per, true, side, side);
+                    turn_square(in, x_row, out, y_row, size, true, side, side);
                 else
-                    turn_square(in, x_row, out, y_row, per, false, rows < side ? rows : side,
+                    turn_square(in, x_row, out, y_row, size, false, rows < side ? rows : side,
                                 columns < side ? columns : side);
             }
         }
 }
 
-KERNEL_PART(void, move_turn, const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
-            int64_t columns)
+/* Elements of 4 or 8 bytes. */
+VEC_INLINE void turn_large(const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns,
+                           const int size)
 {
+    const int64_t side = (int64_t)sizeof(vec) / size;
     int64_t column = 0, row = 0;
 
     INLAY_CHECK(rows >= 0 && columns >= 0);
-    if (rows == 3 && y_row == 3) {
+    if (rows < side && y_row == rows * size)
+        column = few_rows(input, x_row, output, rows, columns, size);
+    else if (columns < side && x_row == columns * size)
+        row = few_columns(input, output, y_row, rows, columns, size);
+    turn_squares(input + row * x_row + column * size, x_row, output + column * y_row + row * size, y_row, rows - row,
+                 columns - column, size);
+}
+
+KERNEL_PART(void, move_turn, const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
+            int64_t columns)
+{
+    if (rows == 3 && y_row == 3)
         interleave(input, x_row, columns, output);
-        return;
-    }
-    if (columns == 3 && x_row == 3) {
+    else if (columns == 3 && x_row == 3)
         deinterleave(input, output, y_row, rows);
-        return;
-    }
-    if (rows < VEC_LANES && y_row == rows)
-        column = transpose_few_rows(input, x_row, output, rows, columns);
-    else if (columns < VEC_LANES && x_row == columns)
-        row = transpose_few_columns(input, output, y_row, rows, columns);
-    turn_squares((const char *)(input + row * x_row + column), x_row * WORD, (char *)(output + column * y_row + row),
-                 y_row * WORD, rows - row, columns - column, 1);
+    else
+        turn_large((const char *)input, x_row * WORD, (char *)output, y_row * WORD, rows, columns, WORD);
 }
 
 /* Splits contiguous pixels of 2 to 4 byte channels into planes. */
@@ -259,7 +394,7 @@ KERNEL_PART(void, turn_1, const char *input, int64_t x_row, char *output, int64_
             for (int64_t r = 0; r < rows; r++)
                 output[c * y_row + r] = input[r * x_row + c];
     else
-        turn_squares(input, x_row, output, y_row, rows, columns, 4);
+        turn_squares(input, x_row, output, y_row, rows, columns, 1);
 }
 KERNEL_PART(void, turn_2, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
 {
@@ -267,11 +402,15 @@ KERNEL_PART(void, turn_2, const char *input, int64_t x_row, char *output, int64_
 }
 KERNEL_PART(void, turn_4, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
 {
-    turn_squares(input, x_row, output, y_row, rows, columns, 1);
+    turn_large(input, x_row, output, y_row, rows, columns, 4);
+}
+KERNEL_PART(void, turn_8, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
+{
+    turn_large(input, x_row, output, y_row, rows, columns, 8);
 }
 
 const move_set KERNEL(moves) = {
     KERNEL_PART_OF(move_rows),
     KERNEL_PART_OF(move_turn),
-    { KERNEL_PART_OF(turn_1), KERNEL_PART_OF(turn_2), KERNEL_PART_OF(turn_4) },
+    { KERNEL_PART_OF(turn_1), KERNEL_PART_OF(turn_2), KERNEL_PART_OF(turn_4), KERNEL_PART_OF(turn_8) },
 };

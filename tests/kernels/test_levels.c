@@ -898,18 +898,19 @@ static void moves(void **state)
             }
 }
 
-/* Transposes of elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several squares. */
+/* Transposes of elements of 1 to 8 bytes at odd addresses, from sizes below a square to several squares; also of rows
+ * without gaps. */
 static void turns(void **state)
 {
-    static const int64_t sizes[] = { 1, 2, 3, 7, 8, 12, 31, 32, 40, 64, 65, 130 };
+    static const int64_t sizes[] = { 1, 2, 3, 4, 6, 7, 8, 12, 31, 32, 40, 64, 65, 130 };
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
 
     (void)state;
     EACH_LEVEL(level)
-        for (int64_t log = 0; log < 3; log++)
-            for (int which = 0; which < COUNT * COUNT; which++) {
-                const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
-                const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
+        for (int64_t log = 0; log < 4; log++)
+            for (int which = 0; which < COUNT * COUNT * 4; which++) {
+                const int64_t rows = sizes[which / 4 / COUNT], columns = sizes[which / 4 % COUNT], size = 1 << log;
+                const int64_t x_row = columns * size + which % 2 * 5, y_row = rows * size + which / 2 % 2 * 3;
                 char *x = malloc((size_t)(rows * x_row + 1)),
                      *y = malloc((size_t)(columns * y_row + 1)); /* data begins at offset 1 */
 
