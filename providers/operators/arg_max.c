@@ -4,10 +4,11 @@
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"
+#include "simd/axis.h"
 #include "simd/row_set.h"
 #include "operators/strided.h"
 
-enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
+enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 1024 };
 
 #define IS_NAN(x) __builtin_isnan(x)
 #define BODY "arg_max.inc"
@@ -20,12 +21,17 @@ enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
 #define BODY "arg_max.inc"
 #include "operators/integers.inc"
 
-typedef void (*arg_fn)(const void *data, int64_t count, int64_t inner, int64_t begin, int64_t end, uint32_t how,
-                       int64_t *output);
-static const arg_fn by_dtype[INLAY_DTYPE_COUNT] = {
-    [INLAY_FLOAT] = arg_f32, [INLAY_DOUBLE] = arg_f64, [INLAY_FLOAT16] = arg_f16, [INLAY_BFLOAT16] = arg_bf16,
-    [INLAY_INT8] = arg_i8,   [INLAY_INT16] = arg_i16,  [INLAY_INT32] = arg_i32,   [INLAY_INT64] = arg_i64,
-    [INLAY_UINT8] = arg_u8,  [INLAY_UINT16] = arg_u16, [INLAY_UINT32] = arg_u32,  [INLAY_UINT64] = arg_u64,
+typedef void (*arg_rows_fn)(const void *data, int64_t count, int64_t begin, int64_t end, uint32_t how, int64_t *output);
+static const struct {
+    arg_rows_fn rows;
+    axis_fn columns;
+} by_dtype[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = { arg_rows_f32, arg_columns_f32 },    [INLAY_DOUBLE] = { arg_rows_f64, arg_columns_f64 },
+    [INLAY_FLOAT16] = { arg_rows_f16, arg_columns_f16 },  [INLAY_BFLOAT16] = { arg_rows_bf16, arg_columns_bf16 },
+    [INLAY_INT8] = { arg_rows_i8, arg_columns_i8 },       [INLAY_INT16] = { arg_rows_i16, arg_columns_i16 },
+    [INLAY_INT32] = { arg_rows_i32, arg_columns_i32 },    [INLAY_INT64] = { arg_rows_i64, arg_columns_i64 },
+    [INLAY_UINT8] = { arg_rows_u8, arg_columns_u8 },      [INLAY_UINT16] = { arg_rows_u16, arg_columns_u16 },
+    [INLAY_UINT32] = { arg_rows_u32, arg_columns_u32 },   [INLAY_UINT64] = { arg_rows_u64, arg_columns_u64 },
 };
 
 typedef struct arg_state_data {
@@ -50,10 +56,9 @@ static inlay_status prepare_arg(const kit_node *node, void **out_state, inlay_di
 }
 
 typedef struct arg_job {
-    const void *in;
+    const kit_tensor *in;
     int64_t *out;
-    arg_fn arg;
-    int64_t count, inner;
+    axis_cut cut;
     uint32_t how;
 } arg_job;
 
@@ -79,29 +84,30 @@ static int64_t first_of(const float *input, int64_t count, float best)
 }
 
 /* Processes rows [begin, end) of floats with the SIMD kernel that finds the best value of a row. */
-static inlay_status arg_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+static void rows_of_floats(const void *data, int64_t count, int64_t begin, int64_t end, uint32_t how, int64_t *output)
 {
-    const arg_job *job = user;
-
-    (void)worker;
-    INLAY_CHECK(job->count > 0 && job->inner == 1);
+    INLAY_CHECK(count > 0);
     for (int64_t row = begin; row < end; row++) {
-        const float *input = (const float *)job->in + row * job->count;
+        const float *input = (const float *)data + row * count;
         float best;
 
-        ((job->how & ARG_MIN) != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, &best, 1, job->count);
-        job->out[row] = first_of(input, job->count, best);
+        ((how & ARG_MIN) != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, &best, 1, count);
+        output[row] = first_of(input, count, best);
     }
-    return INLAY_OK;
 }
 
-static inlay_status arg_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status arg_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const arg_job *job = user;
+    const inlay_dtype dtype = job->in->dtype;
+    const arg_rows_fn rows =
+        dtype == INLAY_FLOAT && (job->how & ARG_LAST) == 0 ? rows_of_floats : by_dtype[dtype].rows;
 
     (void)worker;
-    INLAY_CHECK(job->count > 0 && job->inner > 0);
-    job->arg(job->in, job->count, job->inner, begin, end, job->how, job->out);
+    if (axis_is_rows(&job->cut))
+        rows(job->in->data, job->cut.n, begin, end, job->how, job->out);
+    else
+        axis_run(&job->cut, begin, end, job->in->data, job->out, by_dtype[dtype].columns, &job->how);
     return INLAY_OK;
 }
 
@@ -109,12 +115,12 @@ static inlay_status run_arg(const kit_call *call)
 {
     const arg_state_data *state = call->state;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
-    arg_job job = { .in = input->data, .out = output->data, .arg = by_dtype[input->dtype], .how = state->how };
+    arg_job job = { .in = input, .out = output->data, .how = state->how };
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
     uint32_t axis, rank = 0;
 
-    if (job.arg == NULL)
+    if (by_dtype[input->dtype].rows == NULL)
         return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
     INLAY_TRY(arg_axis(call->diag, state->axis, input->rank, "axis", &axis));
     for (uint32_t i = 0; i < input->rank; i++) {
@@ -130,11 +136,10 @@ static inlay_status run_arg(const kit_call *call)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has no elements to choose from", axis);
     if (input->dims[axis] > INT32_MAX)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 elements", axis);
-    job.count = input->dims[axis];
-    job.inner = strided_product(input->dims, axis + 1, input->rank);
-    INLAY_TRY(kit_parallel(
-        call, output->count, 32768 / job.count + 1,
-        input->dtype == INLAY_FLOAT && job.inner == 1 && (state->how & ARG_LAST) == 0 ? arg_rows : arg_range, &job));
+    job.cut = axis_cut_of(strided_product(input->dims, 0, axis), input->dims[axis],
+                          strided_product(input->dims, axis + 1, input->rank), inlay_dtype_bits(input->dtype) / 8,
+                          sizeof *job.out, true, ARG_BLOCK, AXIS_LONG);
+    INLAY_TRY(kit_parallel(call, job.cut.units, 32768 / (input->count / job.cut.units + 1) + 1, arg_units, &job));
 done:
     return status;
 }

@@ -6,6 +6,7 @@
 #include "operators/elementwise.h"
 #include "operators/operators.h"
 #include "operators/strided.h"
+#include "simd/axis.h"
 
 enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 enum { FEW_ROWS = 4, WIDE = 2048 };
@@ -134,8 +135,27 @@ typedef struct cumulate_job {
     cumulate_fn run;
     int64_t count, inner, columns;
     int64_t width; /* columns of a unit of work */
+    axis_cut cut;  /* of columns that are transposed */
     uint32_t how;
 } cumulate_job;
+
+/* An axis_fn for transposed tiles; ctx: a cumulate_job. */
+static void cumulate_columns(const void *ctx, const void *input, void *output, const axis_tile *tile)
+{
+    const cumulate_job *job = ctx;
+
+    INLAY_CHECK(tile->columns == tile->stride);
+    job->run(input, output, tile->rows, tile->columns, 0, tile->columns, job->how);
+}
+
+static inlay_status cumulate_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const cumulate_job *job = user;
+
+    (void)worker;
+    axis_run(&job->cut, begin, end, job->in, job->out, cumulate_columns, job);
+    return INLAY_OK;
+}
 
 static inlay_status cumulate_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -168,7 +188,7 @@ static inlay_status run_cumulate(const kit_call *call)
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     cumulate_job job = { input->data, output->data, by_dtype[input->dtype][state->product], .how = state->how };
     inlay_status status = INLAY_OK;
-    int64_t grain;
+    int64_t grain, bytes;
     uint32_t axis;
 
     if (job.run == NULL)
@@ -182,6 +202,13 @@ static inlay_status run_cumulate(const kit_call *call)
     job.count = input->dims[axis];
     job.inner = strided_product(input->dims, axis + 1, input->rank);
     job.columns = output->count / job.count;
+    bytes = inlay_dtype_bits(input->dtype) / 8;
+    job.cut = axis_cut_of(job.columns / job.inner, job.count, job.inner, bytes, bytes, false, job.columns, AXIS_LONG);
+    if (job.cut.group > 0) {
+        grain = 32768 / (output->count / job.cut.units + 1) + 1;
+        status = kit_parallel(call, job.cut.units, grain, cumulate_units, &job);
+        goto done;
+    }
     grain = 32768 / job.count + 64;
     job.width = width_of(job.inner, job.columns, grain, call->max_threads);
     INLAY_TRY(kit_parallel(call, (job.columns + job.width - 1) / job.width, (grain + job.width - 1) / job.width,

@@ -2,20 +2,23 @@
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "inlay/cost.h"
+#include "operators/elementwise.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
+#include "operators/strided.h"
+#include "simd/axis.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { LP_TILE = 256, LP_GRAIN = 1 << 14 };
+enum { LP_GRAIN = 1 << 14 };
 
 #define BODY "lp_normalization.inc"
 #include "operators/floats.inc"
 
-typedef void (*lp_columns_fn)(const void *input, void *output, int64_t count, int64_t stride, int64_t columns,
-                              bool euclidean);
-static const lp_columns_fn lp_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(lp_columns);
+typedef void (*lp_row_fn)(const void *input, void *output, int64_t count, bool euclidean);
+static const lp_row_fn lp_row[INLAY_DTYPE_COUNT] = BY_FLOAT(lp_row);
+static const axis_fn lp_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(lp_columns);
 
 typedef struct lp_state {
     int64_t axis;
@@ -45,25 +48,25 @@ static inlay_status prepare_lp(const kit_node *node, void **out_state, inlay_dia
 
 typedef struct lp_job {
     const kit_call *call;
+    axis_cut cut;
     bool euclidean;
-    int64_t axis_length, inner, tiles;
 } lp_job;
 
-static inlay_status lp_items(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status lp_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const lp_job *job = user;
     const kit_tensor *input = &job->call->in[0];
-    int64_t element_bytes = inlay_dtype_bits(input->dtype) / 8;
+    void *output = job->call->out[0].data;
+    const int64_t row = job->cut.n * job->cut.in_bytes;
 
     (void)worker;
-    INLAY_CHECK(job->tiles > 0 && job->axis_length > 0);
-    for (int64_t tile = begin; tile < end; tile++) {
-        int64_t first = tile % job->tiles * LP_TILE;
-        int64_t columns = job->inner - first < LP_TILE ? job->inner - first : LP_TILE;
-        int64_t offset = (tile / job->tiles * job->axis_length * job->inner + first) * element_bytes;
-        lp_columns[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset,
-                                 job->axis_length, job->inner, columns, job->euclidean);
+    if (!axis_is_rows(&job->cut)) {
+        axis_run(&job->cut, begin, end, input->data, output, lp_columns[input->dtype], &job->euclidean);
+        return INLAY_OK;
     }
+    for (int64_t r = begin; r < end; r++)
+        lp_row[input->dtype]((const char *)input->data + r * row, (char *)output + r * row, job->cut.n,
+                             job->euclidean);
     return INLAY_OK;
 }
 
@@ -71,24 +74,19 @@ static inlay_status run_lp(const kit_call *call)
 {
     const lp_state *state = call->state;
     const kit_tensor *input = &call->in[0];
-    int64_t axis = state->axis < 0 ? state->axis + input->rank : state->axis, outer = 1;
-    lp_job job = { .call = call, .euclidean = state->euclidean, .inner = 1 };
+    const int64_t bytes = inlay_dtype_bits(input->dtype) / 8;
+    int64_t axis = state->axis < 0 ? state->axis + input->rank : state->axis;
+    lp_job job = { .call = call, .euclidean = state->euclidean };
 
     if (axis < 0 || axis >= input->rank)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "LpNormalization: axis %lld is outside the input's rank %u",
                           (long long)state->axis, input->rank);
     if (input->count == 0)
         return INLAY_OK;
-    for (uint32_t d = 0; d < input->rank; d++) {
-        if (d < axis)
-            outer *= input->dims[d];
-        else if (d > axis)
-            job.inner *= input->dims[d];
-    }
-    job.axis_length = input->dims[axis];
-    job.tiles = (job.inner + LP_TILE - 1) / LP_TILE;
-    return kit_parallel(call, outer * job.tiles, LP_GRAIN / (input->count / (outer * job.tiles) + 1) + 1, lp_items,
-                        &job);
+    job.cut = axis_cut_of(strided_product(input->dims, 0, (uint32_t)axis), input->dims[axis],
+                          strided_product(input->dims, (uint32_t)axis + 1, input->rank), bytes, bytes, false,
+                          AXIS_COLUMNS, AXIS_LONG);
+    return kit_parallel(call, job.cut.units, LP_GRAIN / (input->count / job.cut.units + 1) + 1, lp_units, &job);
 }
 
 static const kit_kernel kernels[] = {

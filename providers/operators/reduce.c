@@ -2,11 +2,13 @@
  *
  * Each operator is a fold (how elements are combined) and a finish (the final operation on the result). Adjacent axes
  * of the same kind are merged first, so that kept and reduced axes alternate. Then there are two kinds of loops. If the
- * innermost axes are reduced, rows of contiguous elements are folded; if they are kept, tiles of several columns. */
+ * innermost axes are reduced, rows of contiguous elements are folded; if they are kept, tiles of several columns. Short
+ * rows, and the rows of few columns, are transposed to such tiles (simd/axis.h). */
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/reduce_types.h"
 #include "operators/operators.h"
+#include "simd/axis.h"
 #include <stdalign.h>
 #include <stdlib.h>
 
@@ -14,7 +16,7 @@ enum {
     REDUCE_SPLITS = 16, /* maximum; does not depend on the number of threads, because splitting changes the rounding */
     REDUCE_SPLIT_MIN = 1 << 16,
     REDUCE_GRAIN = 1 << 15,
-    REDUCE_SHORT = 32
+    REDUCE_LONG = 65 /* rows of so many elements are folded where they are */
 };
 
 typedef struct reduce_op {
@@ -77,7 +79,7 @@ typedef struct reduce_layout {
     int64_t rows, row_stride;
     int64_t inner;
     bool inner_reduced;
-    bool is_short;   /* there are only contiguous rows, too short for a loop each: a tile has REDUCE_TILE rows */
+    axis_cut cut;    /* cut.group > 0: the loops are those of axis_run, and the following members are not used */
     int64_t kept;    /* product of kept_dims */
     int64_t outputs; /* kept * inner if inner is kept */
     int64_t reduced; /* elements per output */
@@ -112,6 +114,7 @@ static inlay_status reduce_axes(const reduce_state *state, const kit_tensor *inp
 static void reduce_merge(const kit_tensor *input, const bool *is_reduced, bool may_split, reduce_layout *layout)
 {
     int64_t dims[INLAY_MAX_RANK], strides[INLAY_MAX_RANK], stride = 1;
+    const int64_t bytes = inlay_dtype_bits(input->dtype) / 8;
     bool kinds[INLAY_MAX_RANK];
     uint32_t groups = 0; /* innermost first */
 
@@ -150,12 +153,14 @@ static void reduce_merge(const kit_tensor *input, const bool *is_reduced, bool m
         layout->rows = layout->reduced_dims[--layout->reduced_rank];
         layout->row_stride = layout->reduced_strides[layout->reduced_rank];
     }
-    layout->is_short = layout->inner_reduced && layout->inner <= REDUCE_SHORT && groups == 2;
-    if (layout->is_short)
-        layout->kept = 1;
-    if (layout->is_short || !layout->inner_reduced)
-        layout->tiles = ((layout->is_short ? layout->outputs : layout->inner) + REDUCE_TILE - 1) / REDUCE_TILE;
-    if (may_split && !layout->is_short && layout->kept * layout->tiles < REDUCE_SPLITS && layout->reduced > 0 &&
+    if (groups == 2 && layout->inner_reduced)
+        layout->cut = axis_cut_of(layout->kept, layout->inner, 1, bytes, bytes, true, REDUCE_TILE, REDUCE_LONG);
+    else if (!layout->inner_reduced && layout->kept_rank <= 1 && layout->rows > 1 && layout->reduced_rank == 0)
+        layout->cut =
+            axis_cut_of(layout->kept, layout->rows, layout->inner, bytes, bytes, true, REDUCE_TILE, REDUCE_LONG);
+    if (!layout->inner_reduced)
+        layout->tiles = (layout->inner + REDUCE_TILE - 1) / REDUCE_TILE;
+    if (may_split && layout->cut.group == 0 && layout->kept * layout->tiles < REDUCE_SPLITS && layout->reduced > 0 &&
         layout->outputs <= REDUCE_SPLIT_MIN && layout->reduced * layout->outputs >= 2 * REDUCE_SPLIT_MIN) {
         int64_t max_splits = layout->reduced * layout->outputs / REDUCE_SPLIT_MIN;
         layout->splits = max_splits < REDUCE_SPLITS ? max_splits : REDUCE_SPLITS;
@@ -213,74 +218,91 @@ typedef struct reduce_job {
     char *partials; /* [splits, outputs] accumulators; NULL without splits */
 } reduce_job;
 
-/* Folds all elements of outputs [0, columns), which start at `elements`, into acc. split: part of the last reduced
- * axis. */
-static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char *elements, int64_t columns,
-                             int64_t split, void *acc, const void *shifts)
+/* Folds a tile into acc. shifts: NULL: zeros. */
+static void reduce_tile(const reduce_type *type, reduce_fold fold, const char *elements, const axis_tile *tile,
+                        void *acc, const void *shifts)
+{
+    alignas(64) static const char zeros[REDUCE_TILE * sizeof(double)];
+    const int64_t whole = tile->last == tile->columns ? tile->rows : tile->rows - 1;
+
+    shifts = shifts != NULL ? shifts : zeros;
+    fold(acc, elements, whole, tile->stride, tile->columns, shifts);
+    if (whole < tile->rows)
+        fold(acc, elements + whole * tile->stride * type->elem_bytes, 1, tile->stride, tile->last, shifts);
+}
+
+/* Folds all elements of outputs [0, columns), which start at `elements`, into acc, which has REDUCE_TILE accumulators.
+ * split: part of the last reduced axis. shifts: an array like acc, or NULL. */
+static void reduce_fold_item(const reduce_job *job, uint32_t fold, const char *elements, int64_t columns, int64_t split,
+                             char *acc, char *shifts)
 {
     const reduce_layout *layout = job->layout;
+    const reduce_type *type = job->type;
     int64_t index[INLAY_MAX_RANK];
     int64_t rows = layout->rows, row_begin = 0;
-    int64_t element_bytes = job->type->elem_bytes;
+    int64_t element_bytes = type->elem_bytes, acc_bytes = type->acc_bytes;
+    axis_tile tile;
 
     INLAY_CHECK(split >= 0 && split < layout->splits);
-    if (layout->reduced == 0)
-        return;
     if (layout->splits > 1) { /* split the rows, or the columns of a single row */
         int64_t *split_length = rows > 1 || !layout->inner_reduced ? &rows : &columns;
         int64_t whole_length = *split_length, begin = whole_length * split / layout->splits;
         *split_length = whole_length * (split + 1) / layout->splits - begin;
         row_begin = begin * (split_length == &rows ? layout->row_stride : 1);
     }
+    tile = !layout->inner_reduced && layout->row_stride == columns && rows > 0
+               ? axis_tile_of(rows, columns)
+               : (axis_tile){ rows, layout->row_stride, columns, columns, columns };
+    type->init(acc, layout->inner_reduced ? 1 : tile.columns, fold);
+    if (layout->reduced == 0)
+        return;
+    for (int64_t have = tile.period; shifts != NULL && have < tile.columns; have *= 2)
+        memcpy(shifts + have * acc_bytes, shifts, (size_t)(have * acc_bytes));
     elements += row_begin * element_bytes;
     for (uint32_t axis = 0; axis < layout->reduced_rank; axis++)
         index[axis] = 0;
-    for (;;) {
-        uint32_t axis = layout->reduced_rank;
-        fold(acc, elements, rows, layout->row_stride, columns, shifts);
-        while (axis > 0) { /* the next index of the outer reduced axes */
-            axis--;
+    for (bool more = true; more;) {
+        reduce_tile(type, layout->inner_reduced ? type->row[fold] : type->tile[fold], elements, &tile, acc, shifts);
+        more = false;
+        for (uint32_t axis = layout->reduced_rank; axis-- > 0 && !more;) { /* the next index of the outer axes */
             elements += layout->reduced_strides[axis] * element_bytes;
-            if (++index[axis] < layout->reduced_dims[axis])
-                break;
-            elements -= index[axis] * layout->reduced_strides[axis] * element_bytes;
-            index[axis] = 0;
-            if (axis == 0)
-                return;
+            more = ++index[axis] < layout->reduced_dims[axis];
+            if (!more) {
+                elements -= index[axis] * layout->reduced_strides[axis] * element_bytes;
+                index[axis] = 0;
+            }
         }
-        if (layout->reduced_rank == 0)
-            return;
     }
+    for (int64_t half = tile.columns / 2; half >= tile.period; half /= 2)
+        type->combine(acc, acc + half * acc_bytes, half, fold);
 }
 
-/* Zeros, passed as `shifts` to folds that need none. */
-alignas(64) static const char no_shifts[REDUCE_TILE * sizeof(double)];
-
-/* Processes tiles of short rows, see reduce_layout.is_short. */
-static inlay_status reduce_short_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* An axis_fn for transposed tiles; ctx: a reduce_job. */
+static void reduce_columns(const void *ctx, const void *input, void *output, const axis_tile *tile)
 {
-    const reduce_job *job = user;
-    const reduce_layout *layout = job->layout;
+    const reduce_job *job = ctx;
     const reduce_type *type = job->type;
     alignas(64) char acc[REDUCE_TILE * sizeof(double)];
     alignas(64) char maxima[REDUCE_TILE * sizeof(double)];
     const bool shifted = job->op->fold == FOLD_EXPONENTIALS;
-    const void *shifts = shifted ? maxima : no_shifts;
 
-    INLAY_CHECK(layout->is_short);
-    (void)worker;
-    for (int64_t tile = begin; tile < end; tile++) {
-        int64_t first = tile * REDUCE_TILE,
-                rows = layout->outputs - first < REDUCE_TILE ? layout->outputs - first : REDUCE_TILE;
-        const char *elements = job->input + first * layout->inner * type->elem_bytes;
-
-        if (shifted) {
-            type->short_rows[FOLD_MAX](maxima, elements, rows, 0, layout->inner, no_shifts);
-            type->tame(maxima, rows);
-        }
-        type->short_rows[job->op->fold](acc, elements, rows, 0, layout->inner, shifts);
-        type->finish(job->output + first * type->elem_bytes, acc, shifts, rows, job->op->finish, layout->reduced);
+    INLAY_CHECK(tile->columns <= REDUCE_TILE && tile->period == tile->columns);
+    if (shifted) {
+        type->init(maxima, tile->columns, FOLD_MAX);
+        reduce_tile(type, type->tile[FOLD_MAX], input, tile, maxima, NULL);
+        type->tame(maxima, tile->columns);
     }
+    type->init(acc, tile->columns, job->op->fold);
+    reduce_tile(type, type->tile[job->op->fold], input, tile, acc, shifted ? maxima : NULL);
+    type->finish(output, acc, maxima, tile->columns, job->op->finish, job->layout->reduced);
+}
+
+static inlay_status reduce_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const reduce_job *job = user;
+
+    (void)worker;
+    axis_run(&job->layout->cut, begin, end, job->input, job->output, reduce_columns, job);
     return INLAY_OK;
 }
 
@@ -292,8 +314,7 @@ static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_
     const reduce_type *type = job->type;
     alignas(64) char acc[REDUCE_TILE * sizeof(double)];
     alignas(64) char maxima[REDUCE_TILE * sizeof(double)];
-    const bool shifted = job->op->fold == FOLD_EXPONENTIALS;
-    const void *shifts = shifted ? maxima : no_shifts;
+    char *const shifts = job->op->fold == FOLD_EXPONENTIALS ? maxima : NULL;
 
     INLAY_CHECK(layout->kept > 0 && layout->tiles > 0);
     (void)worker;
@@ -309,25 +330,22 @@ static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_
         int64_t width = layout->inner_reduced ? 1 : columns;
         int64_t output_index = layout->inner_reduced ? kept : kept * layout->inner + first;
         int64_t offset = layout->inner_reduced ? 0 : first;
-        const reduce_fold *folds = layout->inner_reduced ? type->row : type->tile;
         const char *elements;
 
         for (uint32_t axis = layout->kept_rank; axis-- > 1; kept /= layout->kept_dims[axis])
             offset += kept % layout->kept_dims[axis] * layout->kept_strides[axis];
         offset += layout->kept_rank > 0 ? kept * layout->kept_strides[0] : 0;
         elements = job->input + offset * type->elem_bytes;
-        if (shifted) { /* exp(x - max) cannot overflow */
-            type->init(maxima, width, FOLD_MAX);
-            reduce_fold_item(job, folds[FOLD_MAX], elements, columns, split, maxima, no_shifts);
+        if (shifts != NULL) { /* exp(x - max) cannot overflow */
+            reduce_fold_item(job, FOLD_MAX, elements, columns, split, maxima, NULL);
             type->tame(maxima, width);
         }
-        type->init(acc, width, job->op->fold);
-        reduce_fold_item(job, folds[job->op->fold], elements, columns, split, acc, shifts);
+        reduce_fold_item(job, job->op->fold, elements, columns, split, acc, shifts);
         if (job->partials != NULL)
             memcpy(job->partials + (split * layout->outputs + output_index) * type->acc_bytes, acc,
                    (size_t)width * type->acc_bytes);
         else
-            type->finish(job->output + output_index * type->elem_bytes, acc, shifts, width, job->op->finish,
+            type->finish(job->output + output_index * type->elem_bytes, acc, maxima, width, job->op->finish,
                          layout->reduced);
     }
     return INLAY_OK;
@@ -360,10 +378,12 @@ static inlay_status run_reduce(const kit_call *call)
         return INLAY_OK;
     if (layout->splits > 1)
         job.partials = call->workspace;
+    if (layout->cut.group > 0)
+        return kit_parallel(call, layout->cut.units, REDUCE_GRAIN / (input->count / layout->cut.units + 1) + 1,
+                            reduce_units, &job);
     per_item = layout->reduced * layout->outputs / (layout->splits * layout->kept * layout->tiles) + 1;
     grain = REDUCE_GRAIN / per_item + 1;
-    status = kit_parallel(call, layout->splits * layout->kept * layout->tiles, grain,
-                          layout->is_short ? reduce_short_rows : reduce_items, &job);
+    status = kit_parallel(call, layout->splits * layout->kept * layout->tiles, grain, reduce_items, &job);
     if (status == INLAY_OK && layout->splits > 1) {
         int64_t bytes = layout->outputs * type->acc_bytes;
         for (int64_t i = 1; i < layout->splits; i++)

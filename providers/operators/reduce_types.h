@@ -6,7 +6,7 @@
 
 /* REDUCE_TILE: maximum columns of a tile. REDUCE_BLOCK: elements summed separately before they are added to the
  * total. */
-enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024, REDUCE_LANES = 16 };
+enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024 };
 
 /* How elements are combined, and the final operation on the result. */
 enum { FOLD_SUM, FOLD_SQUARES, FOLD_MAGNITUDES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN, FOLD_EXPONENTIALS, FOLD_COUNT };
@@ -20,7 +20,6 @@ typedef struct reduce_type {
     uint32_t acc_bytes;
     reduce_fold row[FOLD_COUNT];
     reduce_fold tile[FOLD_COUNT];
-    reduce_fold short_rows[FOLD_COUNT];
     void (*init)(void *acc, int64_t count, uint32_t fold);
     void (*combine)(void *acc, const void *other, int64_t count, uint32_t fold);
     void (*finish)(void *output, const void *acc, const void *shifts, int64_t count, uint32_t finish, int64_t reduced);

@@ -28,7 +28,11 @@
 #define POOL_FLOPS_PER_NS 8.0
 #define GATE_PER_NS 10.0   /* elements of a Sigmoid fused into a convolution or matrix multiplication */
 #define NORM_PER_NS 3.6    /* elements of a normalisation, which reads its rows twice or more */
-#define REDUCED_LANES 16.0 /* numbers that a reduction along other axes than the last computes together */
+#define REDUCED_LANES 16.0 /* numbers that a reduction along other axes than the last computes together, ... */
+#define REDUCED_SHORT 17.0 /* ... rows of fewer elements are transposed first, ... */
+#define REDUCED_TOGETHER 4.0 /* ... which takes time: numbers in the time of the start of a row */
+#define SOFTMAX_SHORT 65.0   /* rows of fewer elements are processed together, ... */
+#define SOFTMAX_TOGETHER 2.5 /* ... so many in the time of the start of a row */
 #define REDUCE_PER_NS 8.0  /* elements that a reduction reads */
 /* How threads share loops: each takes at least this many ... */
 #define ELEMENTS_GRAIN 16384.0 /* elements of elementwise functions, ... */
@@ -213,7 +217,7 @@ static double step_threads(const op_work *work, const cost_sizes *sizes, double 
     if (family->kind == CPU_FAMILY_CONV) /* of unknown size */
         return threads;
     if (family->kind == CPU_FAMILY_SOFTMAX)
-        return row_threads(work->rows, n, SOFTMAX_GRAIN, threads);
+        return price_loop_threads(elements, SOFTMAX_GRAIN, threads);
     if (family->kind == CPU_FAMILY_LAYER_NORM || family->kind == CPU_FAMILY_RMS_NORM ||
         family->kind == CPU_FAMILY_SKIP_NORM || family->kind == CPU_FAMILY_REDUCE)
         return row_threads(work->rows, n, ROWS_GRAIN, threads);
@@ -298,13 +302,13 @@ static double alone_ns(const cost_sizes *sizes, const op_work *work, double read
 /* The rows that are reduced to a number each. A reduction along other axes than the last computes vectors of them. */
 static double reduced_rows(const cost_sizes *sizes)
 {
-    const double all = price_count(sizes->output);
+    const double all = price_count(sizes->output), n = price_count(sizes->first) / fmax(all, 1);
     const bool keeps_last =
         sizes->first->rank != INLAY_RANK_UNKNOWN && sizes->output->rank == sizes->first->rank &&
         sizes->first->rank > 0 &&
         price_axis(sizes->first, sizes->first->rank - 1) == price_axis(sizes->output, sizes->output->rank - 1);
 
-    return keeps_last ? all / REDUCED_LANES : all;
+    return keeps_last ? all / REDUCED_LANES : n < REDUCED_SHORT ? all / REDUCED_TOGETHER : all;
 }
 
 static double product_ns(const cpu_op *op, const cost_sizes *sizes, double graph_weights, double share,
@@ -320,6 +324,19 @@ static double product_ns(const cpu_op *op, const cost_sizes *sizes, double graph
 
     gemm_shape_of(op, sizes, &product);
     return kernel_gemm_product_ns(&product, &bytes, &machine->kernels, threads);
+}
+
+/* The starts of rows of a softmax. Along other axes than the last, columns are processed as vectors. */
+static double softmax_rows(const cpu_op *op, const cost_sizes *sizes)
+{
+    const inlay_value_state *state = sizes->output;
+    double n = price_axis(state, (uint32_t)op->axis), inner = 1;
+
+    for (uint32_t d = (uint32_t)op->axis + 1; d < state->rank; d++) {
+        n *= op->softmax.flattened ? price_axis(state, d) : 1;
+        inner *= op->softmax.flattened ? 1 : price_axis(state, d);
+    }
+    return inner > 1 || n <= 1 ? 0 : price_count(state) / n / (n < SOFTMAX_SHORT ? SOFTMAX_TOGETHER : 1);
 }
 
 /* The properties of the work that flops_of() does not set. */
@@ -338,6 +355,8 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
                    !cost_wants_layout(state, graph, info->outputs[0]);
     if (sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 0)
         work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
+    if (family->kind == CPU_FAMILY_SOFTMAX && work->rows > 0 && (uint32_t)op->axis < sizes->output->rank)
+        work->rows = softmax_rows(op, sizes);
     if (family->kind == CPU_FAMILY_REDUCE && sizes->first != NULL && sizes->output != NULL)
         work->rows = reduced_rows(sizes);
 }

@@ -117,7 +117,7 @@ typedef struct reduction_call {
     const struct reduction *reduction;
     const float *input;
     float *output;
-    int64_t width, blocks; /* columns of a block, and blocks of columns */
+    axis_cut cut;
 } reduction_call;
 
 static void finish(const struct reduction *reduction, float *output, int64_t count)
@@ -133,28 +133,29 @@ static void finish(const struct reduction *reduction, float *output, int64_t cou
         output[i] = vm_log(output[i]);
 }
 
+/* An axis_fn; ctx: a struct reduction. */
+static void reduce_tile(const void *ctx, const void *input, void *output, const axis_tile *tile)
+{
+    const struct reduction *reduction = ctx;
+
+    INLAY_CHECK(tile->columns <= FOLD_COLUMNS);
+    KERNEL_BEST(row_loops)->folds[reduction->kind->fold].columns(input, output, tile);
+    finish(reduction, output, tile->period);
+}
+
 static inlay_status reduce_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reduction_call *call = user;
     const struct reduction *reduction = call->reduction;
 
     (void)worker;
-    INLAY_CHECK(reduction->kind->fold < FOLD_COUNT && end <= reduction->count * call->blocks);
-    if (reduction->inner == 1) {
+    INLAY_CHECK(reduction->kind->fold < FOLD_COUNT);
+    if (axis_is_rows(&call->cut)) {
         KERNEL_BEST(row_loops)->folds[reduction->kind->fold].rows(call->input + begin * reduction->n,
                                                                   call->output + begin, end - begin, reduction->n);
         finish(reduction, call->output + begin, end - begin);
-        return INLAY_OK;
-    }
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t column = i % call->blocks * call->width, outer = i / call->blocks;
-        const int64_t width = reduction->inner - column < call->width ? reduction->inner - column : call->width;
-        float *output = call->output + outer * reduction->inner + column;
-
-        KERNEL_BEST(row_loops)->folds[reduction->kind->fold].columns(
-            call->input + outer * reduction->n * reduction->inner + column, output, reduction->n, reduction->inner,
-            width);
-        finish(reduction, output, width);
+    } else {
+        axis_run(&call->cut, begin, end, call->input, call->output, reduce_tile, reduction);
     }
     return INLAY_OK;
 }
@@ -162,19 +163,19 @@ static inlay_status reduce_range(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_reduction(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
+    enum { LEAST = 128, ROWS_FROM = 17 }; /* columns of a tile, if there are threads for more; elements of rows */
     const struct reduction *reduction = (const struct reduction *)(const void *)native;
-    reduction_call call = { reduction, args[0], args[1],
-                            reduction->inner < FOLD_COLUMNS ? reduction->inner : FOLD_COLUMNS, 1 };
-    int64_t items, grain;
+    reduction_call call = { .reduction = reduction, .input = args[0], .output = args[1] };
+    int64_t width = reduction->inner < FOLD_COLUMNS ? reduction->inner : FOLD_COLUMNS, grain;
 
-    while (call.width > ROW_COLUMNS && reduction->count * (reduction->inner / call.width) < (int64_t)threads)
-        call.width = (call.width / 2 + 15) / 16 * 16;
-    call.blocks = (reduction->inner + call.width - 1) / call.width;
-    items = reduction->count * call.blocks;
-    grain = 32768 / (reduction->n * call.width) + 1;
-    if (threads <= 1 || items <= grain)
-        return reduce_range(&call, 0, items, 0);
-    return state->host->parallel_for(state->host->ctx, run, items, grain, reduce_range, &call);
+    while (width > LEAST && reduction->count * (reduction->inner / width) < (int64_t)threads)
+        width = (width / 2 + 15) / 16 * 16;
+    call.cut = axis_cut_of(reduction->count, reduction->n, reduction->inner, sizeof(float), sizeof(float), true,
+                           width > LEAST ? width : LEAST, ROWS_FROM);
+    grain = 32768 / axis_unit_elements(&call.cut) + 1;
+    if (threads <= 1 || call.cut.units <= grain)
+        return reduce_range(&call, 0, call.cut.units, 0);
+    return state->host->parallel_for(state->host->ctx, run, call.cut.units, grain, reduce_range, &call);
 }
 
 /* True if the reduced axes of a dense input are adjacent in memory and the other axes are in their order, so that the

@@ -48,9 +48,10 @@ ROWS_INLINE void add_row(double *sum, const float *input, int64_t width, int64_t
         for (int64_t r = 0; r < count; r++, input += n)                                                                \
             output[r] = (float)row_terms(input, n, wide_##name);                                                       \
     }                                                                                                                  \
-    static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
+    static void columns_##name(const float *input, float *output, const axis_tile *tile)                               \
     {                                                                                                                  \
         alignas(64) double sum[FOLD_COLUMNS];                                                                          \
+        const int64_t step = tile->stride, width = tile->columns, n = tile->rows - (tile->last < width);               \
         int64_t i = 0;                                                                                                 \
                                                                                                                        \
         memset(sum, 0, (size_t)width * sizeof *sum);                                                                   \
@@ -64,9 +65,10 @@ ROWS_INLINE void add_row(double *sum, const float *input, int64_t width, int64_t
                 some += map_##name((double)at[2 * step]);                                                              \
                 sum[j] = some + map_##name((double)at[3 * step]);                                                      \
             }                                                                                                          \
-        for (; i < n; i++) /* rows come from memory fastest one after the other */                                     \
-            add_row(sum, input + i * step, width, AHEAD * step, map_##name, wide_##name);                              \
-        for (int64_t j = 0; j < width; j++)                                                                            \
+        for (; i < tile->rows; i++) /* rows come from memory fastest one after the other */                            \
+            add_row(sum, input + i * step, axis_width(tile, i), AHEAD * step, map_##name, wide_##name);                \
+        AXIS_JOIN(double, tile, sum, a + b)                                                                            \
+        for (int64_t j = 0; j < tile->period; j++)                                                                     \
             output[j] = (float)sum[j];                                                                                 \
     }
 SUMS(sum, a, a)
@@ -79,18 +81,22 @@ SUMS(squares, a *a, a *a)
     {                                                                                                                  \
         KERNEL(rows).kernel(input, output, count, n);                                                                  \
     }                                                                                                                  \
-    static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
+    static void columns_##name(const float *input, float *output, const axis_tile *tile)                               \
     {                                                                                                                  \
         float best[FOLD_COLUMNS];                                                                                      \
-        for (int64_t j = 0; j < width; j++)                                                                            \
+        for (int64_t j = 0; j < tile->columns; j++)                                                                    \
             best[j] = input[j];                                                                                        \
-        for (int64_t i = 1; i < n; i++)                                                                                \
+        for (int64_t i = 1; i < tile->rows; i++) {                                                                     \
+            const float *from = input + i * tile->stride;                                                              \
+            const int64_t width = axis_width(tile, i);                                                                 \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
-                const float a = input[i * step + j], b = best[j];                                                      \
+                const float a = from[j], b = best[j];                                                                  \
                 best[j] = (is_better) || a != a ? a : b;                                                               \
             }                                                                                                          \
-        for (int64_t j = 0; j < width; j++)                                                                            \
+        }                                                                                                              \
+        AXIS_JOIN(float, tile, best, (is_better) || a != a ? a : b)                                                    \
+        for (int64_t j = 0; j < tile->period; j++)                                                                     \
             output[j] = best[j];                                                                                       \
     }
 ENDS(max, tops, a > b)
@@ -106,17 +112,22 @@ static void rows_product(const float *input, float *output, int64_t count, int64
     }
 }
 
-static void columns_product(const float *input, float *output, int64_t n, int64_t step, int64_t width)
+static void columns_product(const float *input, float *output, const axis_tile *tile)
 {
     double product[FOLD_COLUMNS];
 
-    for (int64_t j = 0; j < width; j++)
+    for (int64_t j = 0; j < tile->columns; j++)
         product[j] = 1;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < tile->rows; i++) {
+        const float *from = input + i * tile->stride;
+        const int64_t width = axis_width(tile, i);
+
 #pragma omp simd
         for (int64_t j = 0; j < width; j++)
-            product[j] *= (double)input[i * step + j];
-    for (int64_t j = 0; j < width; j++)
+            product[j] *= (double)from[j];
+    }
+    AXIS_JOIN(double, tile, product, a * b)
+    for (int64_t j = 0; j < tile->period; j++)
         output[j] = (float)product[j];
 }
 
@@ -135,50 +146,64 @@ static void rows_exponentials(const float *input, float *output, int64_t count, 
     }
 }
 
-static void columns_exponentials(const float *input, float *output, int64_t n, int64_t step, int64_t width)
+static void columns_exponentials(const float *input, float *output, const axis_tile *tile)
 {
-    float sum[FOLD_COLUMNS];
+    float top[FOLD_COLUMNS], sum[FOLD_COLUMNS];
 
-    memset(sum, 0, (size_t)width * sizeof *sum);
-    columns_max(input, output, n, step, width);
-    for (int64_t i = 0; i < n; i++)
+    memset(sum, 0, (size_t)tile->columns * sizeof *sum);
+    columns_max(input, top, tile);
+    AXIS_SPREAD(tile, top);
+    for (int64_t i = 0; i < tile->rows; i++) {
+        const float *from = input + i * tile->stride;
+        const int64_t width = axis_width(tile, i);
+
 #pragma omp simd
         for (int64_t j = 0; j < width; j++)
-            sum[j] += vm_exp(input[i * step + j] - output[j]);
-    for (int64_t j = 0; j < width; j++)
-        output[j] = isfinite(output[j]) ? output[j] + vm_log(sum[j]) : output[j];
+            sum[j] += vm_exp(from[j] - top[j]);
+    }
+    AXIS_JOIN(float, tile, sum, a + b)
+    for (int64_t j = 0; j < tile->period; j++)
+        output[j] = isfinite(top[j]) ? top[j] + vm_log(sum[j]) : top[j];
 }
 
-/* Softmax of `width` columns of n elements with stride `step`. */
-#define COLUMN_BLOCK(name, keep, finish)                                                                               \
-    static void name(const float *input, float *output, int64_t n, int64_t step, int64_t width)                        \
+/* Softmax of the columns of a tile. */
+#define COLUMN_BLOCK(name, keep, finish, result)                                                                       \
+    static void name(const float *input, float *output, const axis_tile *tile)                                         \
     {                                                                                                                  \
-        float top[ROW_COLUMNS], sum[ROW_COLUMNS];                                                                      \
-        for (int64_t j = 0; j < width; j++) {                                                                          \
+        float top[AXIS_COLUMNS], sum[AXIS_COLUMNS];                                                                    \
+        for (int64_t j = 0; j < tile->columns; j++) {                                                                  \
             top[j] = input[j];                                                                                         \
             sum[j] = 0;                                                                                                \
         }                                                                                                              \
-        for (int64_t i = 1; i < n; i++)                                                                                \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) top[j] =                                           \
-                input[i * step + j] > top[j] ? input[i * step + j] : top[j];                                           \
-        for (int64_t i = 0; i < n; i++)                                                                                \
+        for (int64_t i = 1; i < tile->rows; i++) {                                                                     \
+            const float *from = input + i * tile->stride;                                                              \
+            const int64_t width = axis_width(tile, i);                                                                 \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) top[j] = from[j] > top[j] ? from[j] : top[j];      \
+        }                                                                                                              \
+        AXIS_JOIN(float, tile, top, b > a ? b : a)                                                                     \
+        AXIS_SPREAD(tile, top);                                                                                        \
+        for (int64_t i = 0; i < tile->rows; i++) {                                                                     \
+            const float *from = input + i * tile->stride;                                                              \
+            float *to = output + i * tile->stride;                                                                     \
+            const int64_t width = axis_width(tile, i);                                                                 \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
-                const float d = input[i * step + j] - top[j], e = vm_exp(d);                                           \
-                output[i * step + j] = (keep);                                                                         \
+                const float d = from[j] - top[j], e = vm_exp(d);                                                       \
+                to[j] = (keep);                                                                                        \
                 sum[j] += e;                                                                                           \
             }                                                                                                          \
-        for (int64_t j = 0; j < width; j++)                                                                            \
-            sum[j] = (finish);                                                                                         \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) output[i * step + j] = LAST;                       \
+        }                                                                                                              \
+        AXIS_JOIN(float, tile, sum, a + b)                                                                             \
+        _Pragma("omp simd") for (int64_t j = 0; j < tile->period; j++) sum[j] = (finish);                              \
+        AXIS_SPREAD(tile, sum);                                                                                        \
+        for (int64_t i = 0; i < tile->rows; i++) {                                                                     \
+            float *to = output + i * tile->stride;                                                                     \
+            const int64_t width = axis_width(tile, i);                                                                 \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) to[j] = (result);                                  \
+        }                                                                                                              \
     }
-#define LAST output[i * step + j] * sum[j]
-COLUMN_BLOCK(softmax_columns, e, 1 / sum[j])
-#undef LAST
-#define LAST output[i * step + j] - sum[j]
-COLUMN_BLOCK(log_columns, d, vm_log(sum[j]))
-#undef LAST
+COLUMN_BLOCK(softmax_columns, e, 1 / sum[j], to[j] * sum[j])
+COLUMN_BLOCK(log_columns, d, vm_log(sum[j]), to[j] - sum[j])
 #undef COLUMN_BLOCK
 
 static void channels_row(float *output, const float *input, const float *restrict mean, const float *restrict factor,

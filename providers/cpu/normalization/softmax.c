@@ -1,5 +1,5 @@
-/* Softmax and LogSoftmax (ONNX Softmax-1..13): loops over rows, or over blocks of columns if the axis is not the
- * innermost. A row with NaN or +infinity becomes NaN, as ONNX specifies, because the maximum is subtracted. */
+/* Softmax and LogSoftmax (ONNX Softmax-1..13): loops over rows, or over tiles of columns (simd/axis.h). A row with NaN
+ * or +infinity becomes NaN, as ONNX specifies, because the maximum is subtracted. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/normalization/row_loops.h"
 #include "inlay/check.h"
@@ -25,11 +25,13 @@ static bool parse_softmax(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
+/* TOGETHER_FROM: elements of rows from which on the loop over rows is faster than tiles.
+ * Columns of a tile, which is read three times, so that it should stay in the cache: all up to WHOLE, else BLOCK. */
+enum { TOGETHER_FROM = 9, WHOLE = 128, BLOCK = 64 };
+
 struct softmax {
     cpu_native native;
-    int64_t n, inner; /* elements along the axis, and their stride */
-    int64_t items;    /* number of rows, or of blocks of columns */
-    int64_t blocks;   /* blocks of columns in `inner` */
+    axis_cut cut;
     bool log;
 };
 
@@ -39,27 +41,26 @@ typedef struct softmax_call {
     float *output; /* may be input */
 } softmax_call;
 
+/* An axis_fn; ctx: a bool, whether the result is the logarithm. */
+static void softmax_tile(const void *ctx, const void *input, void *output, const axis_tile *tile)
+{
+    const row_loops *const loops = KERNEL_BEST(row_loops);
+
+    (*(const bool *)ctx ? loops->log_softmax : loops->softmax)(input, output, tile);
+}
+
 static inlay_status softmax_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const softmax_call *call = user;
     const struct softmax *softmax = call->softmax;
-    const row_loops *const loops = KERNEL_BEST(row_loops);
+    const axis_cut *cut = &softmax->cut;
 
     (void)worker;
-    INLAY_CHECK(begin <= end && end <= softmax->items);
-    if (softmax->inner == 1) {
+    if (axis_is_rows(cut))
         (softmax->log ? KERNEL_BEST(rows)->log_softmax : KERNEL_BEST(rows)->softmax)(
-            call->input + begin * softmax->n, call->output + begin * softmax->n, end - begin, softmax->n);
-        return INLAY_OK;
-    }
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t column = i % softmax->blocks * ROW_COLUMNS,
-                      at = i / softmax->blocks * softmax->n * softmax->inner + column;
-        const int64_t width = softmax->inner - column < ROW_COLUMNS ? softmax->inner - column : ROW_COLUMNS;
-
-        (softmax->log ? loops->log_softmax : loops->softmax)(call->input + at, call->output + at, softmax->n,
-                                                             softmax->inner, width);
-    }
+            call->input + begin * cut->n, call->output + begin * cut->n, end - begin, cut->n);
+    else
+        axis_run(cut, begin, end, call->input, call->output, softmax_tile, &softmax->log);
     return INLAY_OK;
 }
 
@@ -68,11 +69,11 @@ static inlay_status run_softmax(const cpu_native *native, const cpu_state *state
 {
     const struct softmax *softmax = (const struct softmax *)(const void *)native;
     softmax_call call = { softmax, args[0], args[1] };
-    const int64_t grain = 8192 / (softmax->n * (softmax->inner > 1 ? ROW_COLUMNS : 1)) + 1;
+    const int64_t grain = 8192 / axis_unit_elements(&softmax->cut) + 1;
 
-    if (threads <= 1 || softmax->items <= grain)
-        return softmax_range(&call, 0, softmax->items, 0);
-    return state->host->parallel_for(state->host->ctx, run, softmax->items, grain, softmax_range, &call);
+    if (threads <= 1 || softmax->cut.units <= grain)
+        return softmax_range(&call, 0, softmax->cut.units, 0);
+    return state->host->parallel_for(state->host->ctx, run, softmax->cut.units, grain, softmax_range, &call);
 }
 
 static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
@@ -80,6 +81,7 @@ static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
     const cpu_op *op = build->op;
     const uint32_t rank = build->ranks[op->in[0]];
     bool overwrite = cpu_is_last_use(build, op->in[0]);
+    int64_t n = build->dims[op->in[0]][op->axis], inner = 1;
     struct softmax softmax;
     cpu_place input, output;
     inlay_status status;
@@ -92,16 +94,14 @@ static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
         output = input;
     else
         INLAY_TRY(cpu_result_place(build, group->out, &input.layout, &output));
-    softmax = (struct softmax){
-        .native.run = run_softmax, .n = build->dims[op->in[0]][op->axis], .inner = 1, .log = op->softmax.is_log
-    };
     for (uint32_t d = (uint32_t)op->axis + 1; op->softmax.flattened && d < rank; d++)
-        softmax.n *= build->dims[op->in[0]][d];
-    if (!op->softmax.flattened && softmax.n > 1)
-        softmax.inner = input.layout.strides[op->axis];
-    INLAY_CHECK(softmax.n > 0 && softmax.inner > 0);
-    softmax.blocks = (softmax.inner + ROW_COLUMNS - 1) / ROW_COLUMNS;
-    softmax.items = cpu_count(build, op->in[0]) / softmax.n / softmax.inner * (softmax.inner > 1 ? softmax.blocks : 1);
+        n *= build->dims[op->in[0]][d];
+    if (!op->softmax.flattened && n > 1)
+        inner = input.layout.strides[op->axis];
+    INLAY_CHECK(n > 0 && inner > 0);
+    softmax = (struct softmax){ .native.run = run_softmax, .log = op->softmax.is_log };
+    softmax.cut = axis_cut_of(cpu_count(build, op->in[0]) / n / inner, n, inner, sizeof(float), sizeof(float), false,
+                              inner <= WHOLE ? WHOLE : BLOCK, op->softmax.is_log ? AXIS_LONG : TOGETHER_FROM);
     INLAY_TRY(cpu_emit_step(build, &softmax.native, sizeof softmax, (const cpu_place *const[]){ &input, &output }, 2));
     status = cpu_finish(build, group, 0, &output, false);
 done:
