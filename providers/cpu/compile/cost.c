@@ -145,7 +145,7 @@ static double flops_of(const cpu_op *op, const cost_sizes *sizes, double *out_ra
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= (double)op->window.kernel[i];
         *out_rate = POOL_FLOPS_PER_NS;
-        return outputs * window;
+        return window > 1 ? outputs * window : 0; /* single pixels are copied */
     }
     if (family->kind == CPU_FAMILY_SOFTMAX || family->kind == CPU_FAMILY_LAYER_NORM ||
         family->kind == CPU_FAMILY_RMS_NORM || family->kind == CPU_FAMILY_SKIP_NORM) {

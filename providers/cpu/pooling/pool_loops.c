@@ -81,13 +81,19 @@ static inline __attribute__((always_inline)) void combine_strided(float *t, cons
     else
         combine_taps(t, input, n, taps, step, stride, adds, accumulate);
 }
-/* output[i] = the maximum or sum of input[2 i], input[2 i + 1] and input[2 i + 2], for whole vectors; returns their
- * number of elements. */
+/* The first element of a vector of n >= VEC_LANES results that covers result i: the last vector overlaps the one before
+ * it, and both compute the same results. */
+VEC_INLINE int64_t vector_at(int64_t i, int64_t n)
+{
+    return i + VEC_LANES <= n ? i : n - VEC_LANES;
+}
+
+/* output[i] = the maximum or sum of input[2 i], input[2 i + 1] and input[2 i + 2], for n >= VEC_LANES. Returns the
+ * number of elements done: n, or 0. */
 VEC_INLINE int64_t three_at_two(const float *input, float *output, int64_t n, const bool adds)
 {
-    int64_t i = 0;
-
-    for (; i + VEC_LANES <= n; i += VEC_LANES) {
+    for (int64_t from = 0; from < n && n >= VEC_LANES; from += VEC_LANES) {
+        const int64_t i = vector_at(from, n);
         const float *at = input + 2 * i;
         const vec a = vec_load(at), b = vec_load(at + 1), c = vec_load(at + VEC_LANES),
                   d = vec_load(at + VEC_LANES + 1);
@@ -96,20 +102,13 @@ VEC_INLINE int64_t three_at_two(const float *input, float *output, int64_t n, co
 
         vec_store(output + i, adds ? vec_add(two, third) : vec_max(two, third));
     }
-    return i;
+    return n >= VEC_LANES ? n : 0;
 }
 
 static void window_max(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool accumulate)
 {
     combine_strided(t, input, n, taps, step, stride, false, accumulate);
 }
-/* The first element of a vector of n >= VEC_LANES results that covers result i: the last vector overlaps the one before
- * it, and both compute the same results. */
-VEC_INLINE int64_t vector_at(int64_t i, int64_t n)
-{
-    return i + VEC_LANES <= n ? i : n - VEC_LANES;
-}
-
 /* The sums of VEC_LANES windows. Neighbours at a stride of 2 are 2 or 3; other windows have any number, which are added
  * as by window_sum(). */
 VEC_INLINE vec window_sums(const float *at, const int64_t taps, int64_t step, const int64_t stride)
