@@ -286,7 +286,7 @@ static void test_wrong_arguments(void **state)
     args.nodes = nodes;
     args.node_count = 1;
     refuse(args, "no node of the main graph matches 'op:Conv'");
-    refuse(args_for(6, 0), "part 0 of 6: the outputs of the main graph depend on 5 nodes");
+    refuse(args_for(6, 0), "part 0 of 6: the outputs of the main graph depend on 5 nodes, the most parts");
     refuse(args_for(2, 2), "part 2 of 2");
 }
 

@@ -226,7 +226,8 @@ inlay_status model_part_stage(graph_model *model, uint32_t part, uint32_t parts,
         return status;
     if (part >= parts || parts > out->kept)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "part %u of %u: the outputs of the main graph depend on %u nodes", part, parts, out->kept);
+                          "part %u of %u: the outputs of the main graph depend on %u nodes, the most parts", part,
+                          parts, out->kept);
     for (uint32_t i = 0; i < graph->node_count; i++)
         if (out->nodes[i]) {
             out->nodes[i] =
