@@ -129,6 +129,27 @@ static inline double price_axis(const inlay_value_state *state, uint32_t d)
                : (double)state->dims[d];
 }
 
+/* The length of the rows of a loop: the elements of the innermost axes of a result along which an input is broadcast,
+ * or along which it is not. The axes of the input are aligned with the last ones of the result. */
+static inline double price_row_length(const int64_t *out, uint32_t out_rank, const int64_t *in, uint32_t in_rank)
+{
+    double length = 1;
+    int repeats = -1; /* unknown yet */
+
+    for (uint32_t d = 0; d < out_rank; d++) {
+        const int64_t size = out[out_rank - 1 - d];
+        const int repeated = d >= in_rank || in[in_rank - 1 - d] != size;
+
+        if (size == 1)
+            continue;
+        if (repeats >= 0 && repeats != repeated)
+            return length;
+        repeats = repeated;
+        length *= size < 1 ? 1 : (double)size;
+    }
+    return length;
+}
+
 /* The part of price_stream_ns() that memory takes. Most lines of memory are read before they are written. */
 static inline double price_far_stream_ns(const price_memory *memory, double read, double written, double threads)
 {

@@ -456,7 +456,9 @@ static inlay_status run_svm(const kit_call *call)
 /* The cost of dot products or distances, of a kernel value per vector, and of the sums of kernel values. */
 static void cost_svm(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const bool functions = strcmp(kit_attr_string(node->info, "kernel_type", "LINEAR"), "LINEAR") != 0;
+    const char *kernel = kit_attr_string(node->info, "kernel_type", "LINEAR");
+    const bool functions = strcmp(kernel, "RBF") == 0 || strcmp(kernel, "SIGMOID") == 0,
+               linear = strcmp(kernel, "LINEAR") == 0;
     const kit_tensor *input = &shapes->in[0];
     uint32_t vectors = 0, coefficients = 0;
     double columns, rows;
@@ -465,7 +467,9 @@ static void cost_svm(const kit_node *node, const kit_plan *shapes, inlay_cost *c
     (void)ml_floats(node, "coefficients", &coefficients);
     columns = input->rank > 0 && input->dims[input->rank - 1] > 0 ? (double)input->dims[input->rank - 1] : 1;
     rows = work_count(input) / columns;
-    work_cost(shapes, rows, 60 + 0.05 * vectors + coefficients * (functions ? 1.2 : 0.3), rows, cost);
+    work_cost(shapes, rows,
+              linear ? 10 + 0.03 * columns : 60 + 0.05 * vectors + coefficients * (functions ? 1.2 : 0.3),
+              rows, cost);
 }
 
 #define SVM_KERNEL(name)                                                                                               \

@@ -1,12 +1,14 @@
 /* The expected work of single operators, see work_ns.h. */
+#include "common/price.h"
 #include "inlay/extensions.h"
 #include "operators/work_ns.h"
 #include "simd/cpu.h"
 #include <math.h>
 #include <string.h>
 
-/* Of a Zen 4, on which the table was measured. */
+/* Of a Zen 4, on which the table was measured: plain code, and arithmetic of vectors. */
 #define FLOPS_BASELINE 45.0
+#define MULTIPLY_PACE 0.37
 /* Conversion of an element of float16, plain and with vectors. */
 #define HALF_NS 1.9
 #define HALF_VECTOR_NS 0.05
@@ -15,7 +17,7 @@
 /* A call, beyond what the kit assumes. */
 #define CALL_NS 100.0
 
-enum unit { EACH, MOVED, OUT, WHOLE, TIMES, START };
+enum unit { EACH, VECTOR, MOVED, COPIED, OUT, WHOLE, TIMES, START, ROWS };
 
 static const struct work {
     const char *op_type;
@@ -50,8 +52,24 @@ static bool is_integer(inlay_dtype dtype)
     return (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-/* *out_start: nanoseconds of a call. */
-static const struct work *find(const char *op_type, bool integers, bool vectors, double *out_start)
+/* The rows of a loop over inputs that are broadcast; a single one counts as none. */
+static double rows_of(const kit_plan *shapes)
+{
+    const kit_tensor *out = &shapes->out[0];
+    double length;
+
+    if (shapes->out_count == 0 || out->count <= 0)
+        return 0;
+    length = (double)out->count;
+    for (uint32_t i = 0; i < shapes->in_count; i++)
+        if (shapes->in[i].count > 0)
+            length = fmin(length, price_row_length(out->dims, out->rank, shapes->in[i].dims, shapes->in[i].rank));
+    return length < (double)out->count ? (double)out->count / length : 0;
+}
+
+/* *out_start: nanoseconds of a call and of rows. */
+static const struct work *find(const char *op_type, const kit_plan *shapes, bool integers, bool vectors,
+                               double *out_start)
 {
     const struct work *found = NULL;
 
@@ -61,6 +79,8 @@ static const struct work *find(const char *op_type, bool integers, bool vectors,
             continue;
         if (table[i].unit == START)
             *out_start += table[i].ns[vectors];
+        else if (table[i].unit == ROWS)
+            *out_start += table[i].ns[vectors] * rows_of(shapes);
         else if (table[i].unit != WHOLE || integers)
             found = &table[i];
     }
@@ -74,7 +94,8 @@ static double work_ns(const kit_node *node, const kit_plan *shapes, double estim
     const inlay_dtype dtype = shapes->in_count > 0 ? shapes->in[0].dtype : INLAY_UNDEFINED;
     inlay_dtype wide;
     double start, ns;
-    const struct work *work = find(kit_op_type(node), dtype < INLAY_DTYPE_COUNT && is_integer(dtype), vectors, &start);
+    const struct work *work =
+        find(kit_op_type(node), shapes, dtype < INLAY_DTYPE_COUNT && is_integer(dtype), vectors, &start);
     const double in = shapes->in_count > 0 && shapes->in[0].count > 0 ? (double)shapes->in[0].count : 0,
                  out = elements_of(shapes->out, shapes->out_count);
 
@@ -82,6 +103,9 @@ static double work_ns(const kit_node *node, const kit_plan *shapes, double estim
         return start + estimate;
     if (work->unit == TIMES)
         return (start + work->ns[vectors] * estimate) * pace;
+    if (work->unit == COPIED)
+        return (start + work->ns[vectors] * out * (dtype < INLAY_DTYPE_COUNT ? inlay_dtype_bits(dtype) / 32.0 : 1)) *
+               pace;
     wide = work->unit == OUT && shapes->out_count > 0 ? shapes->out[0].dtype : dtype;
     ns = work->ns[vectors] * (work->unit == OUT || work->unit == WHOLE || out > in ? out : in);
     if (work->unit != MOVED) {
@@ -90,6 +114,8 @@ static double work_ns(const kit_node *node, const kit_plan *shapes, double estim
         ns += (halves_of(shapes->in, shapes->in_count) + halves_of(shapes->out, shapes->out_count)) *
               (vectors ? HALF_VECTOR_NS : HALF_NS);
     }
+    if (vectors && work->unit == VECTOR)
+        ns *= MULTIPLY_PACE / cpu_local_pace(speed).multiply / pace;
     return (start + ns) * pace;
 }
 

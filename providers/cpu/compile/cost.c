@@ -292,8 +292,12 @@ static double alone_ns(const cost_sizes *sizes, const op_work *work, double read
     const double waits = waiting_share(work->op->row->family) *
                          price_far_stream_ns(&machine->memory, sizes->in, sizes->out, 1) / work->threads;
 
-    const double margins =
-        work->op->row->family->kind == CPU_FAMILY_PAD ? PADDED_ROW_NS * work->rows / work->threads : 0;
+    const bool pads_rows = work->op->row->family->kind == CPU_FAMILY_PAD && sizes->first != NULL &&
+                           sizes->output != NULL && sizes->first->rank == sizes->output->rank &&
+                           sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 0 &&
+                           price_axis(sizes->first, sizes->first->rank - 1) !=
+                               price_axis(sizes->output, sizes->output->rank - 1);
+    const double margins = pads_rows ? PADDED_ROW_NS * work->rows / work->threads : 0;
 
     return fmax(work_ns(work, machine) + waits, streams) + margins + KERNEL_CALL_NS +
            (work->threads > 1 ? machine->memory.team_ns : 0);
@@ -339,6 +343,14 @@ static double softmax_rows(const cpu_op *op, const cost_sizes *sizes)
     return inner > 1 || n <= 1 ? 0 : price_count(state) / n / (n < SOFTMAX_SHORT ? SOFTMAX_TOGETHER : 1);
 }
 
+/* The length of the rows of an elementwise op, as input `in` has them. */
+static double row_length(const inlay_value_state *out, const inlay_value_state *in)
+{
+    return in == NULL || in->rank == INLAY_RANK_UNKNOWN
+               ? price_count(out)
+               : price_row_length(out->dims, out->rank, in->dims, in->rank);
+}
+
 /* The properties of the work that flops_of() does not set. */
 static void describe_work(const cpu_state *state, const inlay_graph *graph, const inlay_node_info *info,
                           const cost_sizes *sizes, op_work *work)
@@ -357,6 +369,9 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
         work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
     if (family->kind == CPU_FAMILY_SOFTMAX && work->rows > 0 && (uint32_t)op->axis < sizes->output->rank)
         work->rows = softmax_rows(op, sizes);
+    if (family->kind == CPU_FAMILY_BINARY && sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN)
+        work->rows = price_count(sizes->output) / fmin(row_length(sizes->output, sizes->first),
+                                                       row_length(sizes->output, sizes->second));
     if (family->kind == CPU_FAMILY_REDUCE && sizes->first != NULL && sizes->output != NULL)
         work->rows = reduced_rows(sizes);
 }

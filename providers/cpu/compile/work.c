@@ -17,11 +17,16 @@
 #define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */
 #define VECTOR_ROW_NS 25.0  /* start and end of a row that is normalised */
 #define REDUCED_ROW_NS 8.0  /* ... that is reduced to a number */
+#define PAIR_ROW_NS 2.5     /* ... of two operands of which one is broadcast */
 #define EXTREME_PER_NS 24.0 /* elements of a maximum */
 #define SUM_PER_NS 12.7     /* elements of other reductions */
 #define POOLED_PER_NS 27.0  /* taps of pools, ... */
 #define EXTREME_TAPS 1.25   /* ... and of MaxPool relative to it */
-#define RESIZED_PER_NS 2.5  /* elements of resized rows */
+#define RESIZED_PER_NS 2.5  /* elements of resized rows: linear, ... */
+#define CUBIC_PER_NS 0.8    /* ... cubic, ... */
+#define NEAREST_PER_NS 5.0  /* ... and nearest */
+#define RESIZED_ROW_NS 25.0 /* start and end of a resized row, ... */
+#define NEAREST_ROW_NS 7.0  /* ... of copied elements */
 
 /* Elements per nanosecond of a function with AVX-512. */
 static double function_rate(const cpu_unary *function, double exponents)
@@ -79,7 +84,9 @@ static double other_rate(const op_work *work, double exponents)
         return POOLED_PER_NS * (strcmp(work->op->row->op_type, "MaxPool") == 0 ? EXTREME_TAPS : 1) /
                (double)work->op->window.strides[work->op->window.spatial - 1];
     if (family->kind == CPU_FAMILY_RESIZE && work->planar)
-        return RESIZED_PER_NS;
+        return work->op->resize.rule.mode == RESIZE_NEAREST ? NEAREST_PER_NS
+               : work->op->resize.rule.mode == RESIZE_CUBIC ? CUBIC_PER_NS
+                                                            : RESIZED_PER_NS;
     if (family->kind != CPU_FAMILY_UNARY)
         return work->rate;
     for (uint32_t i = 0; i < work->op->unary_count; i++)
@@ -96,8 +103,13 @@ static double rows_ns(const op_work *work)
     if (family->kind == CPU_FAMILY_SOFTMAX || family->kind == CPU_FAMILY_LAYER_NORM ||
         family->kind == CPU_FAMILY_RMS_NORM || family->kind == CPU_FAMILY_SKIP_NORM)
         return work->rows * VECTOR_ROW_NS;
-    if (family->kind == CPU_FAMILY_REDUCE)
+    if (family->kind == CPU_FAMILY_REDUCE ||
+        (family->kind == CPU_FAMILY_POOL && work->planar && work->op->window.global))
         return work->rows * REDUCED_ROW_NS;
+    if (family->kind == CPU_FAMILY_BINARY)
+        return work->rows * PAIR_ROW_NS;
+    if (family->kind == CPU_FAMILY_RESIZE && work->planar)
+        return work->rows * (work->op->resize.rule.mode == RESIZE_NEAREST ? NEAREST_ROW_NS : RESIZED_ROW_NS);
     if (!work->planar || !pools)
         return 0;
     INLAY_CHECK(work->op->window.spatial > 0);
