@@ -282,7 +282,7 @@ VEC_INLINE void turn_parts(const int size, const int count, const char *x, int64
         }
 }
 
-/* Transposes contiguous rows of 2, 4 or 8 elements, at least 16 bytes of each column. */
+/* Transposes contiguous rows of 2, 4, 8 or 16 elements, at least 16 bytes of each column. */
 VEC_INLINE void turn_columns(const int size, const int columns, const char *x, char *y, int64_t y_row, int64_t rows)
 {
     const int side = 16 / size;
@@ -374,7 +374,9 @@ VEC_INLINE void turn_thin(const int size, const int count, const move_turns *tur
 {
     const int64_t rows = turns->rows, columns = turns->columns, side = 16 / size;
 
-    if (rows >= count && columns >= side)
+    if (count == side && rows >= count && columns == side && turns->x_row == 16)
+        turn_columns(size, 16 / size, x, y, turns->y_row, rows);
+    else if (rows >= count && columns >= side)
         turn_tiles(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
     else if (rows < count)
         turn_parts(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
@@ -388,6 +390,12 @@ VEC_INLINE void turn_thin(const int size, const int count, const move_turns *tur
         turn_parts(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
 }
 
+/* Are all rows floats at addresses of floats? */
+VEC_INLINE bool is_aligned(const char *x, int64_t x_row, const char *y, int64_t y_row)
+{
+    return ((uintptr_t)x | (uintptr_t)y | (uintptr_t)x_row | (uintptr_t)y_row) % WORD == 0;
+}
+
 /* Transposes matrices of elements of `size` bytes. */
 VEC_INLINE void turn(const int size, const move_turns *turns)
 {
@@ -399,9 +407,9 @@ VEC_INLINE void turn(const int size, const move_turns *turns)
     for (int64_t i = 0; i < turns->count; i++, x += turns->x_step, y += turns->y_step) {
         if (size <= 4 && rows * size >= VEC_LANES * WORD && columns * size >= VEC_LANES * WORD)
             turn_squares(x, x_row, y, y_row, rows, columns, size <= 4 ? 4 / size : 1);
-        else if (size == 4 && rows == 3 && y_row == 3 * WORD && x_row % WORD == 0)
+        else if (size == 4 && rows == 3 && y_row == 3 * WORD && is_aligned(x, x_row, y, y_row))
             interleave((const float *)(const void *)x, x_row / WORD, columns, (float *)(void *)y);
-        else if (size == 4 && columns == 3 && x_row == 3 * WORD && y_row % WORD == 0)
+        else if (size == 4 && columns == 3 && x_row == 3 * WORD && is_aligned(x, x_row, y, y_row))
             deinterleave((const float *)(const void *)x, (float *)(void *)y, y_row / WORD, rows);
         else if (size == 1 && columns == 3 && x_row == 3)
             part_3_1(x, y, y_row, rows);
