@@ -13,11 +13,18 @@ enum {
     FULL = 128   /* columns whose last vector, which is not full, does not matter */
 };
 
+/* In a group, rows of a cache line or more are moved as they are; others are transposed, so that columns are in another
+ * order. */
+static bool is_whole(const axis_cut *cut)
+{
+    return cut->inner * cut->in_bytes >= LINE && cut->in_bytes >= WORD;
+}
+
 axis_cut axis_cut_of(int64_t outer, int64_t n, int64_t inner, int64_t in_bytes, int64_t out_bytes, bool folds,
                      int64_t width, int64_t rows_from)
 {
     axis_cut cut = { outer, n, inner, 0, width, 0, in_bytes, out_bytes, folds };
-    int64_t group;
+    int64_t least;
     bool thin;
 
     INLAY_CHECK(outer > 0 && n > 0 && inner > 0 && width > 0);
@@ -26,12 +33,12 @@ axis_cut axis_cut_of(int64_t outer, int64_t n, int64_t inner, int64_t in_bytes, 
         cut.outer = 1;
     }
     thin = cut.inner == 1 ? n < rows_from : cut.inner < FULL / 2 && cut.inner % SQUARE != 0;
-    if (thin && n <= ROOM / SQUARE) {
-        group = ROOM / 2 / (n * cut.inner * in_bytes) / SQUARE * SQUARE;
-        group = group > SQUARE ? group : n * cut.inner * in_bytes <= ROOM / SQUARE ? SQUARE : 0;
-        if (folds && group > RESULTS / (cut.inner * out_bytes))
-            group = RESULTS / (cut.inner * out_bytes) / SQUARE * SQUARE;
-        cut.group = group;
+    least = is_whole(&cut) ? (FULL + cut.inner - 1) / cut.inner : SQUARE;
+    if (thin && n <= ROOM / (least * cut.inner * in_bytes)) {
+        const int64_t block = n * cut.inner * in_bytes, results = folds ? RESULTS / (cut.inner * out_bytes) : ROOM;
+
+        cut.group = ROOM / 2 / block < results ? ROOM / 2 / block : results;
+        cut.group = cut.group > least ? cut.group / least * least : least;
     }
     if (cut.group > 0)
         cut.units = (cut.outer + cut.group - 1) / cut.group;
@@ -47,7 +54,7 @@ static void turn(int64_t bytes, const char *x, int64_t x_row, char *y, int64_t y
         .x = x, .y = y, .x_row = x_row, .y_row = y_row, .rows = rows, .columns = columns, .count = 1 });
 }
 
-/* Between [count][n][inner] and [n][count][inner], in words: back: from the latter. */
+/* From [count][n][inner] to [n][count][inner], in words; back: from the latter to the former. */
 static void move_pieces(const float *input, float *output, int64_t count, int64_t n, int64_t inner, bool back)
 {
     const int64_t block = n * inner, row = count * inner;
@@ -63,8 +70,7 @@ static void run_group(const axis_cut *cut, const char *input, char *output, axis
     const int64_t count = cut->outer, block = cut->n * cut->inner, columns = cut->inner * count;
     const int64_t in_row = block * cut->in_bytes, out_row = (cut->folds ? cut->inner : block) * cut->out_bytes;
     alignas(64) char elements[ROOM], results[RESULTS];
-    /* Rows of a cache line or more are moved as they are; others are transposed, so that columns are in another order. */
-    const bool whole = cut->inner * cut->in_bytes >= LINE && cut->in_bytes >= WORD;
+    const bool whole = is_whole(cut);
     char *made = !cut->folds ? elements : cut->inner == 1 || whole ? output : results;
 
     if (count == 1) {
