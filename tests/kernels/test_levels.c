@@ -754,7 +754,7 @@ static void parts_of_rows(void **state)
 
                 output[step * n] = guard;
                 for (int64_t p = 0; p < step; p++)
-                    level->planes->every(input + p, step, parts + p * (n + 1), n);
+                    level->moves->every(input + p, step, parts + p * (n + 1), n);
                 for (int64_t p = 0; p < step; p++)
                     for (int64_t i = 0; i < n; i++)
                         assert_true(parts[p * (n + 1) + i] == input[i * step + p]);
