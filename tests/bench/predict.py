@@ -2,10 +2,11 @@
 """The expected times of inlay compared with measured ones, and its choices with the best single provider.
 
     predict.py [--models FOLDER]... [--layers N] [--seed N] [--threads 1,2] [--rounds N] [--seconds S] [--tune]
-               [--providers cpu,onednn,openblas] [--match TEXT] [--json FILE] [FLAG...]
+               [--providers cpu,onednn,openblas] [--kind KIND] [--match TEXT] [--json FILE] [FLAG...]
 
 Models are FOLDER/*/model.onnx; layers are N random models of one node, from 1 KB to 256 MB: Gemm of 1 to 64 rows, Conv
-of all kinds, attention, recurrent, quantized, elementwise. Expected is what `inlay explain` and `inlay bench` print.
+of all kinds, attention, recurrent, quantized, elementwise; --kind: only those of one function, or convolutions with any
+stride (windows). Expected is what `inlay explain` and `inlay bench` print.
 Measured is the shortest run; on one thread its CPU time if that is less, so that other processes have little effect.
 Regret is the time of the default assignment / the shortest of all single providers, and with --tune of the tuned
 assignment; runs are interleaved. FLAGs are passed to inlay. Prints a row per model, then for each number of threads the
@@ -57,6 +58,19 @@ def conv(rng):
     return Model(f"Conv {channels}x{side}x{side} {filters} filters {kernel}x{kernel} group {group} stride {stride}",
                  "Conv", [[1, channels, side, side], weights(filters, channels // group, kernel, kernel)],
                  kernel_shape=[kernel, kernel], pads=[kernel // 2] * 4, strides=[stride, stride], group=group)
+
+
+def windows(rng):
+    """A convolution with any stride, of oblong images, with or without padding; not among KINDS."""
+    images, channels, filters = int(rng.choice([1, 1, 2, 4])), between(rng, 3, 512), between(rng, 3, 512)
+    kernel, stride = int(rng.choice([1, 1, 2, 3, 3, 5, 7])), int(rng.choice([1, 2, 2, 3]))
+    height, width, pad = between(rng, 7, 112), between(rng, 7, 112), int(rng.choice([0, kernel // 2]))
+    group = int(rng.choice([1, 1, 1, 4]))
+    channels, filters = (channels + group - 1) // group * group, (filters + group - 1) // group * group
+    return Model(f"Conv {images}x{channels}x{height}x{width} {filters} filters {kernel}x{kernel} group {group} stride "
+                 f"{stride} pad {pad}",
+                 "Conv", [[images, channels, height, width], weights(filters, channels // group, kernel, kernel)],
+                 kernel_shape=[kernel, kernel], pads=[pad] * 4, strides=[stride, stride], group=group)
 
 
 def elementwise(rng):
@@ -193,7 +207,7 @@ def models(options, scratch):
             yield os.path.basename(os.path.dirname(path)), path
     rng = np.random.default_rng(options.seed)
     for _ in range(options.layers):
-        layer = KINDS[rng.integers(len(KINDS))](rng)
+        layer = globals()[options.kind](rng) if options.kind else KINDS[rng.integers(len(KINDS))](rng)
         path = os.path.join(scratch, "model.onnx")
         if options.match in layer.name:
             layer.write(path)
@@ -220,6 +234,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--providers", default="cpu,onednn,openblas")
+    parser.add_argument("--kind", choices=["windows", *(kind.__name__ for kind in KINDS)])
     parser.add_argument("--match", default="")
     parser.add_argument("--json")
     options, options.flags = parser.parse_known_args()
