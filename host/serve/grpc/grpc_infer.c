@@ -244,7 +244,7 @@ static struct call *call_of(struct request *request)
     return (struct call *)(void *)request; /* its first member */
 }
 
-static inlay_status write(struct request *request, const infer_output *outputs, uint32_t count, inlay_diag *diag)
+static inlay_status put_results(struct request *request, const infer_output *outputs, uint32_t count, inlay_diag *diag)
 {
     struct call *call = call_of(request);
     bool raw = is_raw(call, outputs, count), good;
@@ -290,7 +290,7 @@ static void fail(struct request *request, const inlay_diag *diag, bool is_busy)
         request->retry_after = 0;
 }
 
-static inlay_status read(struct request *request, inlay_diag *diag)
+static inlay_status read_inputs(struct request *request, inlay_diag *diag)
 {
     struct call *call = call_of(request);
 
@@ -299,7 +299,7 @@ static inlay_status read(struct request *request, inlay_diag *diag)
 
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
-    static const request_codec codec = { read, write, fail };
+    static const request_codec codec = { read_inputs, put_results, fail };
     const char *name;
     uint64_t version;
 

@@ -19,7 +19,7 @@ static void fail(struct request *request, const inlay_diag *diag, bool is_busy)
         exchange->code = HTTP_TOO_MANY_REQUESTS;
 }
 
-static inlay_status write(struct request *request, const infer_output *outputs, uint32_t output_count, inlay_diag *diag)
+static inlay_status put_results(struct request *request, const infer_output *outputs, uint32_t count, inlay_diag *diag)
 {
     struct exchange *exchange = exchange_of_request(request);
     const struct job *job = &request->job;
@@ -27,7 +27,7 @@ static inlay_status write(struct request *request, const infer_output *outputs, 
                                   .version = job->model->version,
                                   .variant = job->run.variant,
                                   .variant_error = job->run.variant_error };
-    inlay_status status = infer_write_rest(&request->infer, &source, outputs, output_count, &exchange->reply,
+    inlay_status status = infer_write_rest(&request->infer, &source, outputs, count, &exchange->reply,
                                            &exchange->reply_json_bytes, diag);
 
     if (status != INLAY_OK)
@@ -88,7 +88,7 @@ static inlay_status read_raw(struct exchange *exchange, inlay_diag *diag)
                           exchange->body_bytes, diag);
 }
 
-static inlay_status read(struct request *request, inlay_diag *diag)
+static inlay_status read_inputs(struct request *request, inlay_diag *diag)
 {
     struct exchange *exchange = exchange_of_request(request);
     size_t json_bytes = exchange->json_bytes == SIZE_MAX ? exchange->body_bytes : exchange->json_bytes;
@@ -109,7 +109,7 @@ static inlay_status read(struct request *request, inlay_diag *diag)
 
 void answer_infer(struct exchange *exchange)
 {
-    static const request_codec codec = { read, write, fail };
+    static const request_codec codec = { read_inputs, put_results, fail };
 
     request_infer(&exchange->request, &codec, exchange->route.name, exchange->route.name_bytes,
                   exchange->route.version);
