@@ -9,7 +9,7 @@
 #include "simd/axis.h"
 
 enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
-enum { FEW_ROWS = 4, WIDE = 2048 };
+enum { FEW_ROWS = 4, FEW_COLUMNS = 16, WIDE = 2048 }; /* FEW_COLUMNS: fewer are transposed */
 #define CHAINED_FLOPS 16.0 /* the time of an element in a chain, in operations of the kit's estimate */
 
 #define ADD(a, b) ((a) + (b))
@@ -204,7 +204,7 @@ static inlay_status run_cumulate(const kit_call *call)
     job.columns = output->count / job.count;
     bytes = inlay_dtype_bits(input->dtype) / 8;
     job.cut = axis_cut_of(job.columns / job.inner, job.count, job.inner, bytes, bytes, false, job.columns, AXIS_LONG);
-    if (job.cut.group > 0) {
+    if (job.cut.group > 0 && job.inner < FEW_COLUMNS) {
         grain = 32768 / (output->count / job.cut.units + 1) + 1;
         status = kit_parallel(call, job.cut.units, grain, cumulate_units, &job);
         goto done;
