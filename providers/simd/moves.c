@@ -373,19 +373,19 @@ PART_3(half, 2)
 VEC_INLINE void turn_thin(const int size, const int count, const move_turns *turns, const char *x, char *y)
 {
     const int64_t rows = turns->rows, columns = turns->columns, side = 16 / size;
+    const bool dense = count == side && rows >= count && columns > 1 && columns <= side &&
+                       (columns & (columns - 1)) == 0 && turns->x_row == columns * size;
 
-    if (count == side && rows >= count && columns == side && turns->x_row == 16)
+    if (dense && columns == side)
         turn_columns(size, 16 / size, x, y, turns->y_row, rows);
+    else if (dense && size < 8 && columns == 2)
+        turn_columns(size, 2, x, y, turns->y_row, rows);
+    else if (dense && size < 4 && columns == 4)
+        turn_columns(size, 4, x, y, turns->y_row, rows);
+    else if (dense && size < 2)
+        turn_columns(size, 8, x, y, turns->y_row, rows);
     else if (rows >= count && columns >= side)
         turn_tiles(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
-    else if (rows < count)
-        turn_parts(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
-    else if (count == side && columns == 2 && turns->x_row == 2 * size)
-        turn_columns(size, 2, x, y, turns->y_row, rows);
-    else if (count == side && size <= 2 && columns == 4 && turns->x_row == 4 * size)
-        turn_columns(size, 4, x, y, turns->y_row, rows);
-    else if (count == side && size == 1 && columns == 8 && turns->x_row == 8)
-        turn_columns(size, 8, x, y, turns->y_row, rows);
     else
         turn_parts(size, count, x, turns->x_row, y, turns->y_row, rows, columns);
 }
