@@ -98,7 +98,7 @@ static inline double price_weights_ns(const price_memory *memory, double bytes, 
  * on a Xeon and a Zen 4 with products of 1 to 40 rows, whose weights are in the shared cache. */
 static inline double price_overlapped_ns(double work_ns, double data_ns)
 {
-    return hypot(work_ns, data_ns);
+    return sqrt(work_ns * work_ns + data_ns * data_ns); /* hypot() may differ between CPUs */
 }
 
 /* The state of a value; NULL: there is none (an omitted input). */
