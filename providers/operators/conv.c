@@ -103,7 +103,7 @@ inlay_status product_conv_run(const kit_call *call)
 #define SET_COPIED_NS 0.14   /* ... and per element of it */
 #define PIECE_NS 1.0         /* windows: per row of the result, the part of it that is packed for a tap, ... */
 #define STRIDED_PIECE_NS 0.5 /* ... from a set */
-#define STORED_NS 0.07       /* per element of the result; hidden behind multiplications on the reference core */
+#define STORED_NS 0.04       /* per element of the result, beyond its bytes; hidden on the reference core */
 #define DEPTHWISE_PER_NS 2.4 /* operations */
 
 /* Time of the copy of the image from which windows are packed. Rows and sets of columns that no tap reads are not
