@@ -7,7 +7,7 @@
 #
 # Models with random weights are written by networks.py, where python3 has onnx; with --models, pack writes them into
 # DIR, which then takes 2 GB. Times are medians of `inlay bench`, with the tiles of measured times and of estimates;
-# PyTorch is timed beside them if it is there and has CUDA. At the end, table.txt has the measured times of all tiles
+# PyTorch is timed, too, if it is there and has CUDA. At the end, table.txt has the measured times of all tiles
 # and of sums of parts of k, and which tile each product took. Every step has a time limit, so a device that hangs
 # costs that step only. The exit code is 1 if there is no device, a result was wrong, or a step ran nothing on the
 # device. Variables of the environment:

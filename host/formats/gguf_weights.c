@@ -122,7 +122,7 @@ static void write_plain(const struct gguf_tensor *tensor, const char *name, int6
     wire_end(out, mark);
 }
 
-/* Initializer NAME: blocks as they are in the file. */
+/* Writes an initializer that refers to the stored blocks of the file. */
 static void write_stored(const struct gguf_tensor *tensor, const char *name, const int64_t *dims, uint32_t rank,
                          uint64_t skipped, uint64_t bytes, struct wire *out)
 {

@@ -15,8 +15,7 @@
 enum {
     REDUCE_SPLITS = 16, /* maximum; does not depend on the number of threads, because splitting changes the rounding */
     REDUCE_SPLIT_MIN = 1 << 16,
-    REDUCE_GRAIN = 1 << 15,
-    REDUCE_LONG = 65 /* rows of so many elements are folded where they are */
+    REDUCE_GRAIN = 1 << 15
 };
 
 typedef struct reduce_op {
@@ -154,10 +153,10 @@ static void reduce_merge(const kit_tensor *input, const bool *is_reduced, bool m
         layout->row_stride = layout->reduced_strides[layout->reduced_rank];
     }
     if (groups == 2 && layout->inner_reduced)
-        layout->cut = axis_cut_of(layout->kept, layout->inner, 1, bytes, bytes, true, REDUCE_TILE, REDUCE_LONG);
+        layout->cut = axis_cut_of(layout->kept, layout->inner, 1, bytes, bytes, true, REDUCE_TILE, AXIS_LONG);
     else if (!layout->inner_reduced && layout->kept_rank <= 1 && layout->rows > 1 && layout->reduced_rank == 0)
         layout->cut =
-            axis_cut_of(layout->kept, layout->rows, layout->inner, bytes, bytes, true, REDUCE_TILE, REDUCE_LONG);
+            axis_cut_of(layout->kept, layout->rows, layout->inner, bytes, bytes, true, REDUCE_TILE, AXIS_LONG);
     if (!layout->inner_reduced)
         layout->tiles = (layout->inner + REDUCE_TILE - 1) / REDUCE_TILE;
     if (may_split && layout->cut.group == 0 && layout->kept * layout->tiles < REDUCE_SPLITS && layout->reduced > 0 &&

@@ -57,7 +57,7 @@ typedef struct axis_cut {
 typedef void (*axis_fn)(const void *ctx, const void *input, void *output, const axis_tile *tile);
 
 /* Sizes are in elements, and positive; elements have 1, 2, 4 or 8 bytes. width: see axis_cut. rows_from: contiguous
- * rows of so many elements, or more, are not transposed. */
+ * rows of at least this number of elements are not transposed. */
 axis_cut axis_cut_of(int64_t outer, int64_t n, int64_t inner, int64_t in_bytes, int64_t out_bytes, bool folds,
                      int64_t width, int64_t rows_from);
 

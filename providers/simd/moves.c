@@ -21,6 +21,15 @@ static void interleave(const float *input, int64_t step, int64_t pixels, float *
             output[3 * w + c] = input[c * step + w];
 }
 
+/* Interleaves two rows. */
+VEC_INLINE void interleave_2(const float *restrict a, const float *restrict b, int64_t count, float *restrict output)
+{
+    for (int64_t i = 0; i < count; i++) {
+        output[2 * i] = a[i];
+        output[2 * i + 1] = b[i];
+    }
+}
+
 /* Splits input[pixels][3] into three rows. */
 static void deinterleave(const float *input, float *output, int64_t step, int64_t pixels)
 {
@@ -409,6 +418,9 @@ VEC_INLINE void turn(const int size, const move_turns *turns)
             turn_squares(x, x_row, y, y_row, rows, columns, size <= 4 ? 4 / size : 1);
         else if (size == 4 && rows == 3 && y_row == 3 * WORD && is_aligned(x, x_row, y, y_row))
             interleave((const float *)(const void *)x, x_row / WORD, columns, (float *)(void *)y);
+        else if (size == 4 && rows == 2 && y_row == 2 * WORD && is_aligned(x, x_row, y, y_row))
+            interleave_2((const float *)(const void *)x, (const float *)(const void *)(x + x_row), columns,
+                         (float *)(void *)y);
         else if (size == 4 && columns == 3 && x_row == 3 * WORD && is_aligned(x, x_row, y, y_row))
             deinterleave((const float *)(const void *)x, (float *)(void *)y, y_row / WORD, rows);
         else if (size == 1 && columns == 3 && x_row == 3)

@@ -286,7 +286,8 @@ typedef struct vulkan_tensor {
      * place of its input and has these strides. Only ops that read by strides get such a value. */
     bool strided;
     int64_t strides[VULKAN_RANK];
-    /* Above 0: the value is the sum of so many tensors of floats at its place. Only vulkan_skip_norm gets one. */
+    /* Above 0: the value is the sum of this number of float tensors, which follow one another at its place. Only
+     * vulkan_skip_norm reads such a value. */
     uint32_t parts;
 } vulkan_tensor;
 

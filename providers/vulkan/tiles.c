@@ -6,7 +6,8 @@
 
 /* One row is a sum over all of B, whose loads are what takes time: many invocations share k. Two chunks ahead hide more
  * of the latency of loads and take more registers. Invocations that load their own eight columns of B have no barriers;
- * each load is of 16 bytes if B is float16. Only measured times choose both. */
+ * each load is of 16 bytes if B is float16. Both are only used on
+ * devices whose times were measured. */
 enum { SMALL_TILES = 2 }; /* the first of at most 32 x 32; CPU drivers compile larger ones slowly */
 static const vulkan_tiling tiles[] = {
     { 8, 8, 16, 16, 1, 8, 1, 1 },     { 4, 4, 16, 16, 1, 16, 1, 0.95 }, { 4, 4, 8, 8, 4, 8, 1, 0.5 },

@@ -147,7 +147,7 @@ class Failures(unittest.TestCase):
                                  (0, state != "b" and not more), done.stderr)
 
     def test_sizes_that_never_fit(self):
-        """Several open axes, none of whose sizes fit the model: the tried inputs stay small, and the last error is told."""
+        """Several open axes, none of whose sizes fit the model: the inputs stay small, and the last error is reported."""
         value = helper.make_tensor_value_info
         for names in "nchw", "nsscb":
             graph = helper.make_graph([helper.make_node("Reshape", ["x", "to"], ["y"])], "g",

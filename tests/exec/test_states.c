@@ -308,7 +308,7 @@ static void all_layers_in_place(void **state)
 
 /* Appends stay in one region if provider reference runs any of the nodes that compute positions and masks, in the order
  * of the graph or in another one. */
-static void in_place_beside_any_provider(void **state)
+static void in_place_with_any_provider(void **state)
 {
     static const char *const ops[] = { "Shape", "Gather", "Cast",    "Max",       "Sub",   "Equal",      "Where",
                                        "Range", "Add",    "Reshape", "Unsqueeze", "Slice", "LessOrEqual" };
@@ -570,7 +570,7 @@ int main(void)
         cmocka_unit_test(equal_to_the_reference),
         cmocka_unit_test(group_query_attention_is_right),
         cmocka_unit_test(all_layers_in_place),
-        cmocka_unit_test(in_place_beside_any_provider),
+        cmocka_unit_test(in_place_with_any_provider),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* Tiles of columns (simd/axis.h) of random tensors: sums of columns, and each element plus the sum of its column, of
- * integers of every size, equal their definition; whatever units run, and in parts (axis_part). */
+ * integers of every size, equal their definition, for any range of units, and in parts (axis_part). */
 #include "simd/axis.h"
 #include "random.h"
 #include "cmocka_all.h"

@@ -28,11 +28,11 @@
 #define POOL_FLOPS_PER_NS 8.0
 #define GATE_PER_NS 10.0   /* elements of a Sigmoid fused into a convolution or matrix multiplication */
 #define NORM_PER_NS 3.6    /* elements of a normalisation, which reads its rows twice or more */
-#define REDUCED_LANES 16.0 /* numbers that a reduction along other axes than the last computes together, ... */
-#define REDUCED_SHORT 17.0 /* ... rows of fewer elements are transposed first, ... */
-#define REDUCED_TOGETHER 4.0 /* ... which takes time: numbers in the time of the start of a row */
-#define SOFTMAX_SHORT 65.0   /* rows of fewer elements are processed together, ... */
-#define SOFTMAX_TOGETHER 2.5 /* ... so many in the time of the start of a row */
+#define REDUCED_LANES 16.0 /* numbers that a reduction along other axes than the last computes at once */
+#define REDUCED_SHORT 17.0 /* rows of fewer elements are transposed before they are reduced */
+#define REDUCED_TOGETHER 4.0 /* short rows that take the time of the start of a longer one */
+#define SOFTMAX_SHORT 65.0   /* rows of fewer elements are transposed */
+#define SOFTMAX_TOGETHER 2.5 /* as REDUCED_TOGETHER */
 #define REDUCE_PER_NS 8.0  /* elements that a reduction reads */
 /* How threads share loops: each takes at least this many ... */
 #define ELEMENTS_GRAIN 16384.0 /* elements of elementwise functions, ... */

@@ -11,7 +11,7 @@ layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: stores the row's me
 layout(constant_id = ID_OWN + 5) const uint DEVIATION = 0u;
 layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two inputs of one type; 2: plus a bias per j
 layout(constant_id = ID_OWN + 7) const uint SUM = 0u;  // stores these sums: 4 as float, 2 as float16
-layout(constant_id = ID_OWN + 8) const uint PARTS = 0u; // the first input is the sum of so many tensors of floats
+layout(constant_id = ID_OWN + 8) const uint PARTS = 0u; // above 0: the number of float tensors whose sum is the first input
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
