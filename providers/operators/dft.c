@@ -233,22 +233,25 @@ static inlay_status run(const kit_call *call)
     return kit_parallel(call, plan->lines, 4096 / plan->fft.m + 1, run_lines, (void *)(uintptr_t)call);
 }
 
-/* A transform of n elements takes about n log n steps for every n (fft.h). The discarded half is computed as well. */
+/* The discarded half is computed as well, and each element is converted. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *input = &shapes->in[0], *output = &shapes->out[0];
     const bool short_time = strcmp(kit_op_type(node), "STFT") == 0;
-    int64_t axis = kit_attr_int(node->info, "axis", kit_since_version(node) >= 20 ? -2 : 1);
-    double points = work_count(output) / 2, length;
+    int64_t axis = kit_attr_int(node->info, "axis", kit_since_version(node) >= 20 ? -2 : 1), length;
+    double points = work_count(output) / 2, lines;
 
     if (shapes->in_count > 2 && !short_time && shapes->in[2].data != NULL && kit_since_version(node) >= 20)
         axis = arg_index(&shapes->in[2], 0);
     axis = short_time ? 2 : axis + (axis < 0 ? (int64_t)output->rank : 0);
     if (points <= 0 || input->rank == 0 || axis < 0 || axis >= (int64_t)output->rank)
         return;
-    length = (double)output->dims[axis] * (kit_attr_int(node->info, "onesided", short_time) != 0 ? 2 : 1);
-    points /= (double)output->dims[axis];
-    work_cost(shapes, points * work_sort(length > 2 ? length : 2), 2, points, out);
+    lines = points / (double)output->dims[axis];
+    length = output->dims[axis];
+    if (kit_attr_int(node->info, "onesided", short_time) != 0 && kit_attr_int(node->info, "inverse", 0) == 0 &&
+        length > 1)
+        length = 2 * (length - 1);
+    work_cost(shapes, lines, fft_ns(length) + 3 * ((double)length + (double)output->dims[axis]), lines, out);
 }
 
 static const kit_kernel kernels[] = {

@@ -109,12 +109,10 @@ static inlay_status prepare_mel(const kit_node *node, void **out_state, inlay_di
 static void cost_mel(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const int64_t count = shapes->in[0].count, samples = kit_attr_int(node->info, "samples", 0);
-    const double fft_size = (double)kit_attr_int(node->info, "n_fft", 400),
-                 hop = (double)kit_attr_int(node->info, "hop", 160);
+    const double hop = (double)kit_attr_int(node->info, "hop", 160);
     const double all = samples > 0 ? (double)samples : count >= 0 ? (double)count : 160000;
 
-    /* Lengths that are not a power of two need three longer transforms. */
-    prepost_cost(cost, count >= 0, 5000 + all / hop * fft_size * log2(fft_size) * 12);
+    prepost_cost(cost, count >= 0, 5000 + all / hop * 2 * fft_ns(kit_attr_int(node->info, "n_fft", 400)));
 }
 
 static inlay_status shape_mel(const void *state, kit_plan *plan, inlay_diag *diag)

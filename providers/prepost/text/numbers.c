@@ -13,7 +13,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     prepost_cost(cost, shapes->in[0].count >= 0,
                  node->info->output_count == 2 ? 0.5 * count + 500
                  : inverse                     ? pow(count, 1.5) + 500
-                                               : 60 * count + 5000);
+                                               : 40 * count + 5000);
 }
 
 static inlay_status infer_both(void *ctx, inlay_infer *in, inlay_diag *diag)
