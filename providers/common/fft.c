@@ -10,7 +10,7 @@ enum { MOST_RADIX = 31 }; /* a longer pass takes more steps than a chirp */
 
 typedef struct {
     double re, im;
-} complex;
+} complex_f64;
 
 /* The factors of n, each a pass: fours first, then a two and odd primes. Returns their number, and 0 if one is above
  * MOST_RADIX. */
@@ -58,16 +58,16 @@ size_t fft_scratch_count(const struct fft *fft)
     return (size_t)(fft->m == fft->n ? 2 * fft->m : 4 * fft->m);
 }
 
-static complex times(complex a, complex b)
+static complex_f64 times(complex_f64 a, complex_f64 b)
 {
-    return (complex){ a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re };
+    return (complex_f64){ a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re };
 }
 
 /* A pass of Stockham's algorithm: transforms of `radix` numbers m * step apart, turned by k p / (radix m), whose
  * results lie next to each other, in steps. turns: those of radix * m * step. */
 struct pass {
-    const complex *turns, *from;
-    complex *to;
+    const complex_f64 *turns, *from;
+    complex_f64 *to;
     int64_t m, step;
 };
 
@@ -76,14 +76,14 @@ static void pass2(const struct pass *at)
     const int64_t m = at->m, step = at->step;
 
     for (int64_t p = 0; p < m; p++) {
-        const complex *from = at->from + step * p, w = at->turns[p * step];
-        complex *to = at->to + 2 * step * p;
+        const complex_f64 *from = at->from + step * p, w = at->turns[p * step];
+        complex_f64 *to = at->to + 2 * step * p;
 
         for (int64_t q = 0; q < step; q++) {
-            const complex a = from[q], b = from[q + step * m];
+            const complex_f64 a = from[q], b = from[q + step * m];
 
-            to[q] = (complex){ a.re + b.re, a.im + b.im };
-            to[q + step] = times((complex){ a.re - b.re, a.im - b.im }, w);
+            to[q] = (complex_f64){ a.re + b.re, a.im + b.im };
+            to[q + step] = times((complex_f64){ a.re - b.re, a.im - b.im }, w);
         }
     }
 }
@@ -93,19 +93,20 @@ static void pass4(const struct pass *at)
     const int64_t m = at->m, step = at->step;
 
     for (int64_t p = 0; p < m; p++) {
-        const complex *from = at->from + step * p;
-        const complex w1 = at->turns[p * step], w2 = at->turns[2 * p * step], w3 = at->turns[3 * p * step];
-        complex *to = at->to + 4 * step * p;
+        const complex_f64 *from = at->from + step * p;
+        const complex_f64 w1 = at->turns[p * step], w2 = at->turns[2 * p * step], w3 = at->turns[3 * p * step];
+        complex_f64 *to = at->to + 4 * step * p;
 
         for (int64_t q = 0; q < step; q++) {
-            const complex a = from[q], b = from[q + step * m], c = from[q + 2 * step * m], d = from[q + 3 * step * m];
-            const complex even = { a.re + c.re, a.im + c.im }, odd = { b.re + d.re, b.im + d.im };
-            const complex left = { a.re - c.re, a.im - c.im }, turned = { b.im - d.im, d.re - b.re };
+            const complex_f64 a = from[q], b = from[q + step * m], c = from[q + 2 * step * m],
+                              d = from[q + 3 * step * m];
+            const complex_f64 even = { a.re + c.re, a.im + c.im }, odd = { b.re + d.re, b.im + d.im };
+            const complex_f64 left = { a.re - c.re, a.im - c.im }, turned = { b.im - d.im, d.re - b.re };
 
-            to[q] = (complex){ even.re + odd.re, even.im + odd.im };
-            to[q + step] = times((complex){ left.re + turned.re, left.im + turned.im }, w1);
-            to[q + 2 * step] = times((complex){ even.re - odd.re, even.im - odd.im }, w2);
-            to[q + 3 * step] = times((complex){ left.re - turned.re, left.im - turned.im }, w3);
+            to[q] = (complex_f64){ even.re + odd.re, even.im + odd.im };
+            to[q + step] = times((complex_f64){ left.re + turned.re, left.im + turned.im }, w1);
+            to[q + 2 * step] = times((complex_f64){ even.re - odd.re, even.im - odd.im }, w2);
+            to[q + 3 * step] = times((complex_f64){ left.re - turned.re, left.im - turned.im }, w3);
         }
     }
 }
@@ -115,33 +116,34 @@ static inline __attribute__((always_inline)) void pass_odd(const struct pass *at
 {
     const int half = radix / 2;
     const int64_t m = at->m, step = at->step;
-    complex roots[MOST_RADIX], sums[MOST_RADIX / 2], rests[MOST_RADIX / 2];
+    complex_f64 roots[MOST_RADIX], sums[MOST_RADIX / 2], rests[MOST_RADIX / 2];
 
     for (int k = 0; k < radix; k++)
         roots[k] = at->turns[k * m * step];
     for (int64_t p = 0; p < m; p++)
         for (int64_t q = 0; q < step; q++) {
-            const complex *from = at->from + step * p + q;
-            complex *to = at->to + radix * step * p + q, first = from[0], all = first;
+            const complex_f64 *from = at->from + step * p + q;
+            complex_f64 *to = at->to + radix * step * p + q, first = from[0], all = first;
 
             for (int j = 0; j < half; j++) {
-                const complex a = from[(j + 1) * step * m], b = from[(radix - 1 - j) * step * m];
+                const complex_f64 a = from[(j + 1) * step * m], b = from[(radix - 1 - j) * step * m];
 
-                sums[j] = (complex){ a.re + b.re, a.im + b.im };
-                rests[j] = (complex){ a.re - b.re, a.im - b.im };
-                all = (complex){ all.re + sums[j].re, all.im + sums[j].im };
+                sums[j] = (complex_f64){ a.re + b.re, a.im + b.im };
+                rests[j] = (complex_f64){ a.re - b.re, a.im - b.im };
+                all = (complex_f64){ all.re + sums[j].re, all.im + sums[j].im };
             }
             to[0] = all;
             for (int k = 1; k <= half; k++) {
-                complex even = first, odd = { 0, 0 };
+                complex_f64 even = first, odd = { 0, 0 };
 
                 for (int j = 0, turn = k; j < half; j++, turn = turn + k < radix ? turn + k : turn + k - radix) {
-                    even = (complex){ even.re + roots[turn].re * sums[j].re, even.im + roots[turn].re * sums[j].im };
-                    odd = (complex){ odd.re + roots[turn].im * rests[j].re, odd.im + roots[turn].im * rests[j].im };
+                    even =
+                        (complex_f64){ even.re + roots[turn].re * sums[j].re, even.im + roots[turn].re * sums[j].im };
+                    odd = (complex_f64){ odd.re + roots[turn].im * rests[j].re, odd.im + roots[turn].im * rests[j].im };
                 }
-                to[k * step] = times((complex){ even.re - odd.im, even.im + odd.re }, at->turns[k * p * step]);
+                to[k * step] = times((complex_f64){ even.re - odd.im, even.im + odd.re }, at->turns[k * p * step]);
                 to[(radix - k) * step] =
-                    times((complex){ even.re + odd.im, even.im - odd.re }, at->turns[(radix - k) * p * step]);
+                    times((complex_f64){ even.re + odd.im, even.im - odd.re }, at->turns[(radix - k) * p * step]);
             }
         }
 }
@@ -149,12 +151,12 @@ static inline __attribute__((always_inline)) void pass_odd(const struct pass *at
 /* Transforms m numbers; spare has space for as many. */
 static void transform(const struct fft *fft, double *data, double *spare)
 {
-    struct pass at = { .turns = (const complex *)(const void *)fft->turns, .m = fft->m, .step = 1 };
-    complex *from = (complex *)(void *)data, *to = (complex *)(void *)spare;
+    struct pass at = { .turns = (const complex_f64 *)(const void *)fft->turns, .m = fft->m, .step = 1 };
+    complex_f64 *from = (complex_f64 *)(void *)data, *to = (complex_f64 *)(void *)spare;
 
     for (int i = 0; i < fft->pass_count; i++) {
         const int radix = fft->radix[i];
-        complex *const read = from;
+        complex_f64 *const read = from;
 
         at.m /= radix;
         at.from = from;
@@ -174,7 +176,7 @@ static void transform(const struct fft *fft, double *data, double *spare)
         to = read;
     }
     if (fft->pass_count % 2 != 0)
-        memcpy(data, spare, (size_t)fft->m * sizeof(complex));
+        memcpy(data, spare, (size_t)fft->m * sizeof(complex_f64));
 }
 
 void fft_init(struct fft *fft, int64_t n, double *tables)
@@ -220,9 +222,9 @@ static void conjugate(double *input, int64_t n, double scale)
 static void bluestein(const struct fft *fft, double *input, double *weights)
 {
     const int64_t n = fft->n, m = fft->m;
-    const complex *chirp = (const complex *)(const void *)fft->chirp,
-                  *filter = (const complex *)(const void *)fft->filter;
-    complex *numbers = (complex *)(void *)input, *products = (complex *)(void *)weights;
+    const complex_f64 *chirp = (const complex_f64 *)(const void *)fft->chirp,
+                      *filter = (const complex_f64 *)(const void *)fft->filter;
+    complex_f64 *numbers = (complex_f64 *)(void *)input, *products = (complex_f64 *)(void *)weights;
 
     memset(products + n, 0, (size_t)(m - n) * sizeof *products);
     for (int64_t k = 0; k < n; k++)
