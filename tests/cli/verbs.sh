@@ -507,7 +507,13 @@ mkdir -p "$work/empty"
 expect 0 "created in" run "$add" --expect "$work/expected"
 expect 1 "output 'sum'" run "$add" --seed 5 --expect "$work/expected" --atol 0
 json 1 '.differing_outputs == 1' run "$add" --seed 5 --expect "$work/expected" --atol 0 --json
-expect 3 "no .npy, .pb or .npz file with that name" run "$add" --expect "$work/empty"
+expect 3 "no $work/empty/[^ ]*.npy, .pb or .npz" run "$add" --expect "$work/empty"
+# A name with ':' has a file with '_', or one with the name as it is.
+expect 0 . edit "$add" --rename-output 'sum=a:b' -o "$work/named.onnx"
+expect 0 . run "$work/named.onnx" --outputs "$work/named"
+expect 0 "created in" run "$work/named.onnx" --expect "$work/named"
+mv "$work/named/a_b.npy" "$work/named/a:b.npy"
+expect 0 "created in" run "$work/named.onnx" --expect "$work/named"
 expect 0 'ai.onnx.Relu 1, 6, 13, 14' providers --operators
 json 0 '.operators | map(select(.operator == "FusedConv")) | length == 1' providers --operators --json
 

@@ -224,7 +224,7 @@ static inlay_status open_folder(struct dataset *dataset, const char *path, inlay
 
         INLAY_TRY(inlay_session_input(dataset->session, i, &info));
         for (int k = 0; k < 3 && found == NULL; k++) {
-            found = k < 2 ? value_path(&dataset->open, path, info.name, suffixes[k])
+            found = k < 2 ? value_find(&dataset->open, path, info.name, suffixes[k])
                           : arena_format(&dataset->open, "%s/input_%u.pb", path, i); /* the name in ONNX's test cases */
             if (found == NULL)
                 return no_memory(diag, "for the samples");
@@ -382,8 +382,8 @@ static bool holds_inputs(const struct dataset *dataset, const char *dir)
 
         if (inlay_session_input(dataset->session, i, &info) != INLAY_OK)
             break;
-        paths[0] = value_path(&arena, dir, info.name, ".npy");
-        paths[1] = value_path(&arena, dir, info.name, ".pb");
+        paths[0] = value_find(&arena, dir, info.name, ".npy");
+        paths[1] = value_find(&arena, dir, info.name, ".pb");
         paths[2] = arena_format(&arena, "%s/input_%u.pb", dir, i);
         for (int k = 0; k < 3; k++)
             holds |= paths[k] != NULL && access(paths[k], F_OK) == 0;

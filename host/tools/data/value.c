@@ -197,7 +197,7 @@ inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay
     if (value_has_suffix(from, ".npz"))
         status = load_array(from, info, &arena, out_value, diag);
     for (int i = 0; i < 3 && !value_has_suffix(from, ".npz") && status == INLAY_OK && *out_value == NULL; i++) {
-        const char *path = value_path(&arena, from, info->name, suffixes[i]);
+        const char *path = value_find(&arena, from, info->name, suffixes[i]);
 
         if (path == NULL)
             status = no_memory(diag, "for a path");
@@ -210,10 +210,17 @@ inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay
 
 inlay_status value_missing(const char *what, const char *from, const inlay_io_info *info, inlay_diag *diag)
 {
-    return value_has_suffix(from, ".npz")
-               ? inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no array with that name in %s", what, info->name, from)
-               : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no .npy, .pb or .npz file with that name in %s", what,
-                            info->name, from);
+    struct arena arena = { 0 };
+    const char *file;
+    inlay_status status;
+
+    if (value_has_suffix(from, ".npz"))
+        return inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no array with that name in %s", what, info->name, from);
+    file = value_path(&arena, from, info->name, "");
+    status = file == NULL ? no_memory(diag, "for a path")
+                          : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no %s.npy, .pb or .npz", what, info->name, file);
+    arena_deinit(&arena);
+    return status;
 }
 
 char *value_path(struct arena *arena, const char *dir, const char *name, const char *suffix)
@@ -224,6 +231,16 @@ char *value_path(struct arena *arena, const char *dir, const char *name, const c
         for (char *c = path + strlen(dir) + 1; *c != '\0'; c++)
             *c = *c == '/' || *c == ':' ? '_' : *c;
     return path;
+}
+
+char *value_find(struct arena *arena, const char *dir, const char *name, const char *suffix)
+{
+    char *path = value_path(arena, dir, name, suffix);
+    char *literal = path == NULL || strchr(name, '/') != NULL || access(path, F_OK) == 0
+                        ? NULL
+                        : arena_format(arena, "%s/%s%s", dir, name, suffix);
+
+    return literal != NULL && access(literal, F_OK) == 0 ? literal : path;
 }
 
 static inlay_status save_item(struct arena *arena, const char *dir, const char *name, const inlay_value *value,

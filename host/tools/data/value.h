@@ -53,6 +53,8 @@ INLAY_NODISCARD inlay_status value_save(const char *dir, const inlay_io_info *in
 
 /* "dir/name" + suffix, with '_' for '/' and ':' in the name, in the arena; NULL: out of memory. */
 char *value_path(struct arena *arena, const char *dir, const char *name, const char *suffix);
+/* The same for a file to read: with ':' as in the name where only that file exists. */
+char *value_find(struct arena *arena, const char *dir, const char *name, const char *suffix);
 
 /* Writes the type, for example "float[2, 3]", "sequence(4)", "optional(float[2])", truncated to fit. Returns text. */
 char *value_type_text(const inlay_value *value, char *text, size_t bytes);
