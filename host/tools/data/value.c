@@ -217,8 +217,9 @@ inlay_status value_missing(const char *what, const char *from, const inlay_io_in
     if (value_has_suffix(from, ".npz"))
         return inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no array with that name in %s", what, info->name, from);
     file = value_path(&arena, from, info->name, "");
-    status = file == NULL ? no_memory(diag, "for a path")
-                          : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no %s.npy, .pb or .npz", what, info->name, file);
+    status = file == NULL
+                 ? no_memory(diag, "for a path")
+                 : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no %s.npy, .pb or .npz", what, info->name, file);
     arena_deinit(&arena);
     return status;
 }
