@@ -502,14 +502,24 @@ static void add_templates(struct strbuf *json, struct gguf *gguf)
     strbuf_text(json, "]");
 }
 
-/* tokenizer_config.json: the chat templates and the texts of the tokens that begin and end a text. */
+/* tokenizer_config.json: the chat templates and the texts of the tokens that begin and end a text, and of those around
+ * the parts of a text whose middle is wanted, as CodeLlama's file names them. */
 static void write_tokenizer_config(struct tokenizer *t, struct gguf *gguf, struct wire *out)
 {
+    static const struct {
+        enum gguf_key key, old;
+        const char *name;
+    } fills[] = { { GGUF_FILL_PREFIX, GGUF_OLD_PREFIX, "prefix_token" },
+                  { GGUF_FILL_SUFFIX, GGUF_OLD_SUFFIX, "suffix_token" },
+                  { GGUF_FILL_MIDDLE, GGUF_OLD_MIDDLE, "middle_token" } };
     struct strbuf json = { 0 };
 
     strbuf_text(&json, "{");
     add_member(&json, "bos_token", text_of(t, first_token(t, gguf)));
     add_member(&json, "eos_token", text_of(t, last_token(t, gguf)));
+    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++)
+        add_member(&json, fills[i].name,
+                   text_of(t, token_id(t, gguf, fills[i].key, token_id(t, gguf, fills[i].old, -1))));
     add_templates(&json, gguf);
     strbuf_text(&json, "}");
     onnx_property(out, "tokenizer_config.json", json.data, json.size);

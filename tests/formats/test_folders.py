@@ -357,11 +357,19 @@ class Folders(unittest.TestCase):
                     "decoder": {"type": "ByteLevel"}, "added_tokens": [],
                     "model": {"type": "BPE", "merges": [], "vocab": {chr(code): code for code in range(33, 127)}}})
 
-        def texts(config, **more):
+        def replies(config, **more):
             write_text(os.path.join(folder, "generation_config.json"), config)
             with Server(folder) as server:
                 return [server.ask("v1/completions", {"model": "texts", "prompt": "xyz", "max_tokens": 24, "seed": seed,
-                                                      **more})["choices"][0]["text"] for seed in range(4)]
+                                                      **more}) for seed in range(4)]
+
+        def texts(config, **more):
+            return [reply["choices"][0]["text"] for reply in replies(config, **more)]
+
+        def lengths(config, **more):
+            """Numbers of tokens, without the end token, and why the texts ended."""
+            return {(reply["usage"]["completion_tokens"] - 1, reply["choices"][0]["finish_reason"])
+                    for reply in replies(config, temperature=0, **more)}
 
         greedy = texts({}, temperature=0)
         self.assertEqual(len(set(greedy)), 1)
@@ -373,9 +381,42 @@ class Folders(unittest.TestCase):
         # letters are the tokens from their code on
         suppressed = [ord(letter) for letter in set(greedy[0])]
         self.assertFalse(set(greedy[0]) & set(texts({"suppress_tokens": suppressed}, temperature=0)[0]))
-        write_text(os.path.join(folder, "generation_config.json"), {"suppress_tokens": 3})
+        # rules.c has the definitions
+        first, other = ord(greedy[0][0]), ord("!")
+        for config, other_text in (({"begin_suppress_tokens": [first]}, True),
+                                   ({"bad_words_ids": [[first]]}, True),
+                                   ({"sequence_bias": [[[first], -100.0]]}, True),
+                                   ({"no_repeat_ngram_size": 1}, len(set(greedy[0])) < len(greedy[0])),
+                                   ({"encoder_no_repeat_ngram_size": 5, "encoder_repetition_penalty": 1}, False),
+                                   ({"num_beams": 1, "guidance_scale": None, "max_length": 20, "use_cache": True}, False)):
+            self.assertEqual(texts(config, temperature=0) != greedy, other_text, config)
+        self.assertEqual(texts({"typical_p": 0.0001}), texts({"typical_p": 0.0001}, temperature=1))
+        self.assertEqual(texts({"epsilon_cutoff": 0.9999}), greedy)
+        self.assertEqual(texts({"stop_strings": [greedy[0][2]]}, temperature=0)[0], greedy[0][:greedy[0].index(greedy[0][2])])
+        # an end token is chosen once the file allows it, and at the end if it forces it
+        ends = {"eos_token_id": other, "sequence_bias": [[[other], 1000.0]]}
+        for config, length in (({}, 0), ({"min_new_tokens": 5}, 5), ({"min_length": 5}, 2)):
+            self.assertEqual(lengths({**ends, **config}), {(length, "stop")}, config)
+        self.assertEqual(lengths({**ends, "min_new_tokens": 5}, min_tokens=2), {(2, "stop")})
+        self.assertEqual(lengths({"eos_token_id": other}), {(23, "length")})
+        self.assertEqual(lengths({"eos_token_id": other, "forced_eos_token_id": other}), {(23, "stop")})
+        self.assertEqual(lengths({"eos_token_id": other, "exponential_decay_length_penalty": [3, 1e6]}), {(4, "stop")})
+        for config, line in (({"suppress_tokens": 3}, "suppress_tokens is not a list of tokens"),
+                             ({"num_beams": 4}, "num_beams: only 1 is supported; remove it"),
+                             ({"guidance_scale": 1.5}, "guidance_scale: only 1 is supported; remove it"),
+                             ({"watermarking_config": {"greenlist_ratio": 0.5}}, "watermarking_config is not supported; remove it"),
+                             ({"bad_words_ids": [[]]}, "bad_words_ids is not a list of lists of tokens"),
+                             ({"sequence_bias": {"1": 2}}, "sequence_bias is not a list of pairs of a list of tokens and a number"),
+                             ({"no_repeat_ngram_size": 1.5}, "no_repeat_ngram_size is not a whole number from 0"),
+                             ({"top_q": 1, "mirror": "x", "do_sample": True}, "not known, and without effect: 'top_q', 'mirror'"),
+                             ([1], "line")):
+            write_text(os.path.join(folder, "generation_config.json"), config)
+            with Server(folder) as server:
+                self.assertIn("generation_config.json: " + line, server.log)
+        with open(os.path.join(folder, "generation_config.json"), "w") as file:
+            file.write('{"top_p": 1,')
         with Server(folder) as server:
-            self.assertIn("generation_config.json: suppress_tokens is not a list of tokens", server.log)
+            self.assertIn("generation_config.json: line 1:", server.log)
         write_text(os.path.join(folder, "generation_config.json"), {"top_p": 3})
         with Server(folder) as server:
             self.assertIn("generation_config.json: top_p is not a number from 0 to 1", server.log)

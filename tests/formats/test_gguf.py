@@ -1366,6 +1366,25 @@ class Gguf(unittest.TestCase):
         self.assertEqual(ends(["<PAD>", "a"], [("tokenizer.ggml.fim_pad_token_id", 201)])[0], ["t2", "a"])
         self.assertEqual(ends([], [("tokenizer.ggml.eot_token_id", 5), ("tokenizer.ggml.eom_token_id", 5)])[0], ["t2", "t5"])
 
+    def test_fills(self):
+        """The tokens around the parts of a text whose middle is generated, by their keys of today and of before."""
+        tokens = [f"t{i}" for i in range(200)]
+
+        def fills(**ids):
+            keys = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.token_type", [1] * len(tokens)),
+                    ("tokenizer.ggml.merges", ["t1 t1"]), ("tokenizer.ggml.bos_token_id", 1),
+                    ("tokenizer.ggml.eos_token_id", 2), *((f"tokenizer.ggml.{name}_token_id", number) for name, number in ids.items())]
+            with self.open(make("llama", "F32", keys)[0]) as session:
+                config = json.loads(session.model.metadata["tokenizer_config.json"])
+            return [config.get(name) for name in ("prefix_token", "suffix_token", "middle_token")]
+
+        self.assertEqual(fills(), [None] * 3)
+        self.assertEqual(fills(fim_pre=3, fim_suf=4, fim_mid=5), ["t3", "t4", "t5"])
+        self.assertEqual(fills(prefix=6, suffix=7, middle=8, fim_mid=9), ["t6", "t7", "t9"])
+        import inlay
+        with self.assertRaisesRegex(inlay.InlayError, "fim_suf_token_id"):
+            fills(fim_suf=200)
+
     def refuses(self, words, name, shape, kind, size, **more):
         """A file with such a tensor, whose data has `size` bytes, is refused in one line with these words."""
         import inlay

@@ -97,6 +97,12 @@ static int start(void **state)
     serving_file(&server, "models/unigram/config.json", "{\"max_position_embeddings\":100}", 0644);
     serving_model(&server, "qwen", "options: [state=old=new]\n", write_six);
     serving_tokenizer(&server, "qwen", "<|fim_prefix|> <|fim_suffix|> <|fim_middle|> <|endoftext|>");
+    serving_model(&server, "named", "options: [state=old=new]\n", write_six);
+    serving_tokenizer(&server, "named", "<a> <b> <c> <d>");
+    serving_file(&server, "models/named/tokenizer_config.json",
+                 "{\"prefix_token\":\"<b>\",\"suffix_token\":{\"content\":\"<a>\"},\"middle_token\":\"<c>\","
+                 "\"eot_token\":\"<d>\"}",
+                 0644);
     serving_model(&server, "codestral", "context: 20\noptions: [state=old=new]\n", write_five);
     serving_tokenizer(&server, "codestral", "[PREFIX] [SUFFIX]");
     serving_start(&server, flags);
@@ -228,6 +234,9 @@ static void test_infill(void **state)
         { FILL("qwen", "\"a<|endoftext|>\"", "c", ""), /* ends the text, although the model does not say so */
           "\"text\":\"a\",\"logprobs\":null,\"finish_reason\":\"stop\"" },
         { FILL("qwen", "[\"ab\",\"cd\"]", "e", ""), "\"text\":\"cde\"" },
+        { FILL("named", "\"ab\"", "c", STOP("2")), "\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\"" },
+        { FILL("named", "\"ab\"", "c", STOP("1")), "\"text\":\"ab\",\"logprobs\":null,\"finish_reason\":\"stop\"" },
+        { FILL("named", "\"a<d>\"", "c", ""), "\"text\":\"a\",\"logprobs\":null,\"finish_reason\":\"stop\"" },
         { FILL("codestral", "\"ab\"", "c", ""), "\"text\":\"cab\"" },
         { FILL("codestral", "\"ab\"", "c", STOP("2")), "\"text\":\"\"" },
         { FILL("codestral", "\"ab\"", "c", STOP("1")), "\"text\":\"c\"" },

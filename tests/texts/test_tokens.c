@@ -1,6 +1,8 @@
 /* texts/tokens: the tokenizer with a small vocabulary, the sampler, and guesses by repetition. */
 #include "cmocka_all.h"
+#include "random.h"
 #include "texts/tokens/lookup.h"
+#include "texts/tokens/rules.h"
 #include "texts/tokens/sampler.h"
 #include "texts/tokens/tokenizer.h"
 #include <jansson.h>
@@ -234,18 +236,19 @@ static int64_t next(struct sampler *sampling, const float *logits, const int64_t
     float copy[COUNT];
 
     memcpy(copy, logits, sizeof copy);
-    return sampler_next(sampling, copy, COUNT, seen, seen_count);
+    assert_true(sampler_penalize(sampling, copy, COUNT, seen, seen_count));
+    return sampler_next(sampling, copy, COUNT);
 }
 
 static void greedy_sampling(void **state)
 {
-    static const float logits[COUNT] = { 1, NAN, 3, 3, -2 }, none[COUNT] = { NAN, NAN, NAN, NAN, NAN };
+    static const float logits[COUNT] = { 1, NAN, 3, 3, -2 }, none[COUNT] = { NAN, NAN, -INFINITY, NAN, NAN };
     static const int64_t seen[] = { 2, 2, 4, -1, 99 };
     struct sampler sampling = SAMPLER_INIT;
 
     (void)state;
     assert_int_equal(next(&sampling, logits, NULL, 0), 2);
-    assert_int_equal(next(&sampling, none, NULL, 0), -1);
+    assert_int_equal(next(&sampling, none, NULL, 0), SAMPLER_NO_TOKEN);
     sampling.penalty = 1.5f; /* 3 becomes 2 for token 2; applied once although the token occurred twice */
     assert_int_equal(next(&sampling, logits, seen, 5), 3);
     sampling.temperature = 1;
@@ -255,7 +258,7 @@ static void greedy_sampling(void **state)
     sampling.top_k = 0;
     sampling.top_p = 0;
     assert_int_equal(next(&sampling, logits, seen, 5), 3);
-    assert_int_equal(next(&sampling, none, NULL, 0), -1);
+    assert_int_equal(next(&sampling, none, NULL, 0), SAMPLER_NO_TOKEN);
     sampler_deinit(&sampling);
 }
 
@@ -291,7 +294,8 @@ static void random_sampling(void **state)
     sampler_deinit(&again);
 }
 
-/* The restrictions of llama.cpp, with the tokens that remain of the probabilities 0.4, 0.3, 0.15, 0.1 and 0.05. */
+/* Restrictions, with the tokens that remain of the probabilities 0.4, 0.3, 0.15, 0.1 and 0.05. Their entropy is 1.394,
+ * so that eta_cutoff 0.25 drops those below 0.5 * exp(-1.394) = 0.124. */
 static void further_choices(void **state)
 {
     static const float logits[COUNT] = { -0.9162907f, -1.2039728f, -1.8971200f, -2.3025851f, -2.9957323f };
@@ -304,6 +308,10 @@ static void further_choices(void **state)
         { 0, 0, 1, 0.12f, 28 },  { 0, 0, 1, 0.35f, 31 }, { 0, 0, 1, 0.25f, 30 }, { 0, 0, 1, 0, 16 },
         { 0, 0.5f, 1, 0.4f, 2 }, { 0, 0, 0.5f, 0, 31 },  { -1, 0, 0, 0, 31 },
     };
+    static const struct {
+        float epsilon, eta;
+        unsigned tokens;
+    } cutoffs[] = { { 0.12f, 0, 7 }, { 0.9f, 0, 1 }, { 0, 0.25f, 7 }, { 0, 0.06f, 15 }, { 0.35f, 1, 1 } };
     static const float flat[COUNT] = { 0, 0, 0, 0.1f, 0 };
     static const int64_t seen[] = { 3, 1, 1 };
     struct sampler sampling = SAMPLER_INIT;
@@ -322,7 +330,24 @@ static void further_choices(void **state)
         if (tokens != rows[i].tokens)
             fail_msg("row %zu: %u instead of %u", i, tokens, rows[i].tokens);
     }
+    sampling.top_n_sigma = sampling.xtc_probability = 0;
+    for (size_t i = 0; i < sizeof cutoffs / sizeof *cutoffs; i++) {
+        unsigned tokens = 0;
+
+        sampling.epsilon_cutoff = cutoffs[i].epsilon;
+        sampling.eta_cutoff = cutoffs[i].eta;
+        for (int k = 0; k < 500; k++)
+            tokens |= 1u << next(&sampling, logits, NULL, 0);
+        if (tokens != cutoffs[i].tokens)
+            fail_msg("cutoff %zu: %u instead of %u", i, tokens, cutoffs[i].tokens);
+    }
     sampling.temperature = 0;
+    sampling.prompt_count = 1;
+    sampling.prompt_penalty = 0.5f; /* of token 3, which is that of the prompt */
+    assert_int_equal(next(&sampling, (const float[COUNT]){ 0.5f, 0.25f, 0, 0.75f, 0 }, seen, 3), 0);
+    assert_int_equal(next(&sampling, (const float[COUNT]){ -4, -4, -4, -3, -5 }, seen, 3), 0);
+    sampling.prompt_count = 0;
+    sampling.prompt_penalty = 1;
     sampling.penalty = 2; /* of token 3, unless it is too far back */
     assert_int_equal(next(&sampling, flat, seen, 3), 3);
     sampling.frequency = 1;
@@ -367,6 +392,123 @@ static void dry_sampling(void **state)
     sampler_deinit(&sampling);
 }
 
+enum { WORDS = 7, LONGEST = 14 };
+
+static void draw_tokens(uint64_t *seed, int64_t *tokens, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        tokens[i] = (int64_t)random_below(seed, WORDS);
+}
+
+/* Whether the text [count] ends with the sequence [length]. */
+static bool ends_with(const int64_t *text, size_t count, const int64_t *sequence, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (length > count || text[count - length + i] != sequence[i])
+            return false;
+    return true;
+}
+
+/* Whether the last `size` tokens of the text [count] are also elsewhere in its first `end` tokens. */
+static bool repeats(const int64_t *text, size_t count, size_t end, size_t size)
+{
+    for (size_t at = 0; at + size <= end; at++)
+        if (ends_with(text, count, text + at, size))
+            return true;
+    return false;
+}
+
+static bool has(const token_list *list, int64_t token)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->tokens[i] == token)
+            return true;
+    return false;
+}
+
+/* The logit of a token after the rules, by the text that it would make. */
+static float expected(const token_rules *rules, const token_place *place, float logit, int64_t token)
+{
+    const token_list ends = { (int64_t *)(uintptr_t)place->ends, place->end_count };
+    const bool is_first = place->count == place->prompt_count + (rules->first >= 0 && place->prompt_count == 1);
+    const double steps = (double)(place->count - place->prompt_count) - (double)rules->decay_start;
+    int64_t text[LONGEST + 1];
+
+    memcpy(text, place->tokens, place->count * sizeof *text);
+    text[place->count] = token;
+    for (uint32_t i = 0; i < rules->sequences.count; i++) {
+        const token_sequence *sequence = &rules->sequences.items[i];
+
+        if ((sequence->list.count == 1 || sequence->list.count <= place->count) &&
+            ends_with(text, place->count + 1, sequence->list.tokens, sequence->list.count))
+            logit += sequence->bias;
+    }
+    if ((rules->no_repeat > 0 && repeats(text, place->count + 1, place->count, rules->no_repeat)) ||
+        (rules->no_copy > 0 && repeats(text, place->count + 1, place->prompt_count, rules->no_copy)) ||
+        (place->forbids_ends && has(&ends, token)))
+        logit = -INFINITY;
+    if (rules->first >= 0 && place->count == 1)
+        logit = token == rules->first ? 0 : -INFINITY;
+    if (rules->last.count > 0 && place->is_last)
+        logit = has(&rules->last, token) ? 0 : -INFINITY;
+    if (rules->decay > 0 && steps > 0 && has(&ends, token) && logit > -INFINITY)
+        logit += (float)(fabs((double)logit) * (pow(rules->decay, steps) - 1));
+    return has(&rules->suppressed, token) || (is_first && has(&rules->first_not, token)) ? -INFINITY : logit;
+}
+
+/* Rules of all kinds, alone and together, against their definitions. */
+static void rules_of_tokens(void **state)
+{
+    unsigned changed = 0;
+    uint64_t seed = 1;
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        int64_t text[LONGEST], ends[2], lists[3][2];
+        token_rules rules = TOKEN_RULES_INIT;
+        token_place place = { .tokens = text, .ends = ends };
+        float logits[WORDS], given[WORDS];
+
+        draw_tokens(&seed, text, LONGEST);
+        draw_tokens(&seed, ends, 1);
+        ends[1] = (ends[0] + 1 + (int64_t)random_below(&seed, WORDS - 1)) % WORDS; /* another one */
+        draw_tokens(&seed, lists[0], 6);
+        place.count = 1 + random_below(&seed, LONGEST);
+        place.prompt_count = 1 + random_below(&seed, place.count);
+        place.end_count = 1 + (uint32_t)random_below(&seed, 2);
+        place.forbids_ends = random_below(&seed, 4) == 0;
+        place.is_last = random_below(&seed, 4) == 0;
+        rules.no_repeat = random_below(&seed, 3) == 0 ? (uint32_t)random_below(&seed, 5) : 0;
+        rules.no_copy = random_below(&seed, 3) == 0 ? (uint32_t)random_below(&seed, 5) : 0;
+        rules.first = random_below(&seed, 4) == 0 ? (int64_t)random_below(&seed, WORDS) : -1;
+        rules.suppressed = (token_list){ lists[0], (uint32_t)random_below(&seed, 3) };
+        rules.first_not = (token_list){ lists[1], (uint32_t)random_below(&seed, 3) };
+        rules.last = (token_list){ lists[2], random_below(&seed, 4) == 0 ? 1 + (uint32_t)random_below(&seed, 2) : 0 };
+        rules.decay = random_below(&seed, 3) == 0 ? 0.5 + (double)random_below(&seed, 100) / 64 : 0;
+        rules.decay_start = random_below(&seed, 6);
+        for (uint64_t k = random_below(&seed, 3); k > 0; k--) {
+            int64_t sequence[4];
+
+            draw_tokens(&seed, sequence, 4);
+            assert_true(sequence_add(&rules.sequences, sequence, 1 + (uint32_t)random_below(&seed, 4),
+                                     random_below(&seed, 2) == 0 ? -INFINITY : (float)random_below(&seed, 64) / 8 - 4));
+        }
+        for (int k = 0; k < WORDS; k++)
+            logits[k] = given[k] = (float)random_below(&seed, 64) / 8 - 4;
+        rules_weigh(&rules.sequences, &place, logits, WORDS);
+        rules_restrict(&rules, &place, logits, WORDS);
+        for (int k = 0; k < WORDS; k++) {
+            const float want = expected(&rules, &place, given[k], k);
+
+            changed += want != given[k];
+            if (!(logits[k] == want))
+                fail_msg("case %d, token %d: %g, not %g", i, k, (double)logits[k], (double)want);
+        }
+        sequences_deinit(&rules.sequences);
+    }
+    assert_true(changed > 10000);
+}
+
 static void guesses_by_repetition(void **state)
 {
     static const struct {
@@ -395,11 +537,11 @@ static void guesses_by_repetition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_and_merges),      cmocka_unit_test(llama_pretokenizer),
-        cmocka_unit_test(decodes_encoded_text),  cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(greedy_sampling),       cmocka_unit_test(random_sampling),
-        cmocka_unit_test(further_choices),       cmocka_unit_test(dry_sampling),
-        cmocka_unit_test(guesses_by_repetition),
+        cmocka_unit_test(words_and_merges),     cmocka_unit_test(llama_pretokenizer),
+        cmocka_unit_test(decodes_encoded_text), cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(greedy_sampling),      cmocka_unit_test(random_sampling),
+        cmocka_unit_test(further_choices),      cmocka_unit_test(dry_sampling),
+        cmocka_unit_test(rules_of_tokens),      cmocka_unit_test(guesses_by_repetition),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -414,6 +414,9 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     base->marks = asked->form != NULL || asked->calls.form != NULL ? completion->marks : NULL;
     base->sampler = asked->sampler;
     base->sampler.state = completion->seed + index;
+    base->rules = base->model->rules;
+    base->rules.no_repeat = asked->no_repeat;
+    base->banned = &asked->banned;
     choice->calls.form = asked->calls.form;
     choice->calling = asked->calls.grammar != NULL && asked->calls.tools.choice == TOOLS_REQUIRED;
     base->is_bound = choice->calling || asked->form != NULL;
@@ -523,8 +526,8 @@ static bool read_prompt(struct completion *completion, input_text *prompt, body_
 
     if (asked->images.count > 0)
         return read_images(completion, prompt, error);
-    return (asked->prompt.infill != NULL
-                ? infill_tokenize(asked->prompt.infill, model, prompt, asked->prompt.suffix, error)
+    return (asked->prompt.suffix != NULL
+                ? infill_tokenize(&asked->prompt.infill, model, prompt, asked->prompt.suffix, error)
                 : input_text_tokenize(prompt, model, !asked->chat, "the prompt", error)) &&
            input_text_check(prompt, model, true, "the prompt", error);
 }
@@ -533,20 +536,19 @@ static bool read_prompt(struct completion *completion, input_text *prompt, body_
 static bool prepare_infill(struct exchange *exchange, struct completion *completion)
 {
     completion_request *asked = &completion->asked;
-    const struct tokenizer *tokenizer = exchange->request.job.model->text->tokenizer;
+    const text_model *model = exchange->request.job.model->text;
 
     if (asked->prompt.suffix == NULL)
         return true;
-    asked->prompt.infill = infill_form_of(tokenizer);
-    if (asked->prompt.infill == NULL) {
+    if (!infill_form_of(model, &asked->prompt.infill)) {
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
                                 "suffix: the model's tokenizer has no tokens for a text between two others, such as "
                                 "<|fim_prefix|>",
                                 "suffix", NULL);
         return false;
     }
-    for (int i = 0; i < INFILL_ENDS && asked->prompt.infill->ends[i] != NULL; i++) {
-        const int64_t token = tokenizer_id(tokenizer, asked->prompt.infill->ends[i]);
+    for (int i = 0; i < INFILL_ENDS && asked->prompt.infill.ends[i] != NULL; i++) {
+        const int64_t token = tokenizer_id(model->tokenizer, asked->prompt.infill.ends[i]);
 
         if (token >= 0)
             asked->stops.tokens[asked->ends.stop_token_count++] = token;
@@ -617,20 +619,60 @@ static bool find_adapter(struct exchange *exchange, struct completion *completio
 }
 
 /* Takes what the request leaves open from the model's generation_config.json. */
-static void take_defaults(struct sampler *asked, const struct sampler *defaults)
+static void take_defaults(completion_request *request, const text_model *model)
 {
+    struct sampler *asked = &request->sampler;
+    const struct sampler *defaults = &model->sampler;
     const struct {
         float *value, standard;
     } numbers[] = { { &asked->temperature, defaults->temperature },
                     { &asked->top_p, defaults->top_p },
                     { &asked->min_p, defaults->min_p },
+                    { &asked->typical_p, defaults->typical_p },
+                    { &asked->epsilon_cutoff, defaults->epsilon_cutoff },
+                    { &asked->eta_cutoff, defaults->eta_cutoff },
                     { &asked->penalty, defaults->penalty } };
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (isnan(*numbers[i].value))
             *numbers[i].value = numbers[i].standard;
-    if (asked->top_k == OPEN_TOP_K)
+    if (asked->top_k == OPEN_COUNT)
         asked->top_k = defaults->top_k;
+    asked->prompt_penalty = defaults->prompt_penalty;
+    if (request->no_repeat == OPEN_COUNT)
+        request->no_repeat = model->rules.no_repeat;
+    if (!request->has_min_tokens)
+        request->ends.min_tokens = model->rules.min_generated;
+}
+
+/* Adds the tokens of a text that must not occur. */
+static bool ban(completion_request *asked, const text_model *model, const char *text)
+{
+    int64_t *tokens = NULL;
+    size_t count = 0;
+    const bool good = tokenizer_encode(model->tokenizer, text, false, &tokens, &count) &&
+                      (count == 0 || sequence_add(&asked->banned, tokens, (uint32_t)count, -INFINITY));
+
+    free(tokens);
+    return good;
+}
+
+/* Finds the tokens of bad_words: at the beginning of a word, and elsewhere. false: out of memory. */
+static bool find_bad_words(completion_request *asked, const text_model *model)
+{
+    for (size_t i = 0; i < json_array_size(asked->bad_words); i++) {
+        const char *word = json_string_value(json_array_get(asked->bad_words, i));
+        struct strbuf spaced = { 0 };
+        bool good = ban(asked, model, word);
+
+        strbuf_text(&spaced, " ");
+        strbuf_add(&spaced, word, strlen(word) + 1);
+        good = good && !spaced.failed && ban(asked, model, spaced.data);
+        strbuf_deinit(&spaced);
+        if (!good)
+            return false;
+    }
+    return true;
 }
 
 /* Gives the samplers the characters of tokens, because some characters end a repetition. false: out of memory. */
@@ -665,7 +707,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, why, "model", NULL);
         return false;
     }
-    take_defaults(&completion->asked.sampler, &exchange->request.job.model->text->sampler);
+    take_defaults(&completion->asked, exchange->request.job.model->text);
     if (!find_adapter(exchange, completion) || !check_tokens(exchange, completion) ||
         !prepare_tools(exchange, completion) || !prepare_infill(exchange, completion) ||
         !read_prompts(exchange, completion))
@@ -676,7 +718,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     }
     choices = completion->asked.prompt.list.count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
-    good = completion->choices != NULL && find_characters(completion);
+    good = completion->choices != NULL && find_characters(completion) &&
+           find_bad_words(&completion->asked, exchange->request.job.model->text);
     completion->choice_count = completion->choices != NULL ? choices : 0;
     completion->id = atomic_fetch_add(&ids, 1) + 1;
     completion->seed = completion->asked.seeded ? completion->asked.sampler.state : clock_ns() ^ completion->id;

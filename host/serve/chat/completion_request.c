@@ -53,10 +53,14 @@ bool completion_request_read(completion_request *request, const request_form *fo
                                                   .top_p = NAN,
                                                   .min_p = NAN,
                                                   .penalty = NAN,
+                                                  .typical_p = NAN,
+                                                  .epsilon_cutoff = NAN,
+                                                  .eta_cutoff = NAN,
                                                   .xtc_threshold = 0.1F,
                                                   .dry.base = 1.75F,
                                                   .dry.allowed = 2,
-                                                  .top_k = OPEN_TOP_K } };
+                                                  .top_k = OPEN_COUNT },
+                                     .no_repeat = OPEN_COUNT };
     ascii_add(&request->sampler.dry.breakers, "\n:\"*", 4);
     request->dialog.messages = json_array();
     request->dialog.continues = form->continues;
@@ -122,6 +126,7 @@ void completion_request_deinit(completion_request *request)
         free((void *)(uintptr_t)request->images.list[i].data);
     free(request->images.list);
     free(request->bias);
+    sequences_deinit(&request->banned);
     grammar_destroy(request->form);
     grammar_destroy(request->calls.grammar);
     tool_set_deinit(&request->calls.tools);

@@ -1,6 +1,7 @@
 /* serve/chat/completion_request.h - the body of a request for texts, in the form of each path. */
 #ifndef SERVE_COMPLETION_REQUEST_H
 #define SERVE_COMPLETION_REQUEST_H
+#include "texts/tokens/rules.h"
 #include "texts/tokens/sampler.h"
 #include "serve/chat/body.h"
 #include "texts/model/images.h"
@@ -15,6 +16,7 @@ enum {
     MAX_TOKENS = 65536,
     MAX_TEXTS = 128,
     MAX_BIAS = 1024,
+    MAX_BAD_WORDS = 1024,
     MAX_TOP = 20,
     MAX_IMAGES = 64
 };
@@ -28,10 +30,10 @@ typedef struct completion_request {
     struct {
         const char *name; /* the parameter of the prompts, or of messages */
         input_list list;
-        const char *given;         /* of /api/generate: a message, or a prompt; NULL: none */
-        bool is_raw;               /* it is a prompt */
-        const char *suffix;        /* each text is generated between its prompt and this; NULL: none */
-        const infill_form *infill; /* of the model; NULL: no suffix */
+        const char *given;  /* of /api/generate: a message, or a prompt; NULL: none */
+        bool is_raw;        /* it is a prompt */
+        const char *suffix; /* each text is generated between its prompt and this; NULL: none */
+        infill_form infill; /* of the model, if there is a suffix */
     } prompt;
     text_ends ends; /* of stops */
     struct {
@@ -61,7 +63,7 @@ typedef struct completion_request {
     } logs;
     bool keeps_thoughts; /* in the text of the answer */
     bool echoes;         /* the reply begins with the prompt */
-    bool has_max_tokens;
+    bool has_max_tokens, has_min_tokens;
     bool seeded;
     struct grammar *form; /* of the texts, owned; NULL: any */
     struct {
@@ -70,10 +72,13 @@ typedef struct completion_request {
         struct grammar *grammar; /* of the texts that call tools, owned; NULL: as above */
     } calls;
     struct token_bias *bias; /* [MAX_BIAS], owned; NULL: none */
-    struct sampler sampler;  /* what the request leaves open is NAN, and top_k OPEN_TOP_K */
+    struct sampler sampler;  /* what the request leaves open is NAN, and top_k OPEN_COUNT */
+    uint32_t no_repeat;      /* of token_rules; OPEN_COUNT: that of the model */
+    const json_t *bad_words; /* texts that do not occur; in the body; NULL: none */
+    sequence_list banned;    /* their tokens, owned */
 } completion_request;
 
-#define OPEN_TOP_K UINT32_MAX
+#define OPEN_COUNT UINT32_MAX
 
 /* The protocol of a path: the fields of its requests, and the functions that write its replies. */
 typedef struct request_form {

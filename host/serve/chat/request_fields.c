@@ -137,6 +137,7 @@ static bool read_min_tokens(void *user, json_t *value, body_error *error)
     if (!field_count(value, 0, MAX_TOKENS, &count, error))
         return false;
     ((completion_request *)user)->ends.min_tokens = count;
+    ((completion_request *)user)->has_min_tokens = true;
     return true;
 }
 
@@ -328,7 +329,6 @@ static const body_parameter rows[] = { { "model", field_model },
                                        { "return_token_ids", field_no },
                                        { "timings_per_token", field_no },
                                        { "return_progress", field_no },
-                                       { "bad_words", field_nothing },
                                        { "length_penalty", field_one },
                                        { "priority", field_zero },
                                        { "n_probs", field_zero } };

@@ -64,6 +64,16 @@ bool field_typical(void *user, json_t *value, body_error *error)
     return read_part(value, 0, 1, &((completion_request *)user)->sampler.typical_p, error);
 }
 
+static bool read_epsilon(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 1, &((completion_request *)user)->sampler.epsilon_cutoff, error);
+}
+
+static bool read_eta(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 1, &((completion_request *)user)->sampler.eta_cutoff, error);
+}
+
 static bool read_xtc(void *user, json_t *value, body_error *error)
 {
     return read_part(value, 0, 1, &((completion_request *)user)->sampler.xtc_probability, error);
@@ -131,6 +141,22 @@ static bool read_dry_breakers(void *user, json_t *value, body_error *error)
     return json_is_array(value) || body_fail(error, "not an array of texts");
 }
 
+static bool read_no_repeat(void *user, json_t *value, body_error *error)
+{
+    return field_count(value, 0, MAX_TOKENS, &((completion_request *)user)->no_repeat, error);
+}
+
+static bool read_bad_words(void *user, json_t *value, body_error *error)
+{
+    if (!json_is_array(value) || json_array_size(value) > MAX_BAD_WORDS)
+        return body_fail(error, "not an array of at most %d texts", MAX_BAD_WORDS);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (json_string_length(json_array_get(value, i)) == 0)
+            return body_fail(error, "element %zu is not a text, or it is empty", i);
+    ((completion_request *)user)->bad_words = value;
+    return true;
+}
+
 bool field_seed(void *user, json_t *value, body_error *error)
 {
     completion_request *request = user;
@@ -142,7 +168,7 @@ bool field_seed(void *user, json_t *value, body_error *error)
     return true;
 }
 
-/* {"token id": number from -100 to 100}. */
+/* {"token id": number from -100 to 100}; -100: the token is never chosen. */
 static bool read_bias(void *user, json_t *value, body_error *error)
 {
     completion_request *request = user;
@@ -163,6 +189,8 @@ static bool read_bias(void *user, json_t *value, body_error *error)
             return body_fail(error, "'%.40s' is not a token id", name);
         if (!read_part(number, -100, 100, &bias->bias, error))
             return false;
+        if (bias->bias == -100)
+            bias->bias = -INFINITY;
     }
     request->sampler.bias = request->bias;
     return true;
@@ -174,6 +202,8 @@ static const body_parameter rows[] = { { "temperature", field_temperature },
                                        { "top_k", field_top_k },
                                        { "typical_p", field_typical },
                                        { "typ_p", field_typical },
+                                       { "epsilon_cutoff", read_epsilon },
+                                       { "eta_cutoff", read_eta },
                                        { "top_n_sigma", read_sigma },
                                        { "xtc_probability", read_xtc },
                                        { "xtc_threshold", read_threshold },
@@ -187,6 +217,8 @@ static const body_parameter rows[] = { { "temperature", field_temperature },
                                        { "dry_allowed_length", read_dry_allowed },
                                        { "dry_penalty_last_n", read_dry_last },
                                        { "dry_sequence_breakers", read_dry_breakers },
+                                       { "no_repeat_ngram_size", read_no_repeat },
+                                       { "bad_words", read_bad_words },
                                        { "seed", field_seed },
                                        { "logit_bias", read_bias },
                                        { "mirostat", field_zero },

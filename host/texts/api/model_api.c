@@ -64,7 +64,8 @@ inlay_status inlay_text_model_describe(const inlay_text_model *model, inlay_text
                                          .assumes_chat_ml = text->assumes_chat_ml,
                                          .together = text->decode.rows.layout != INLAY_ROWS_ALONE,
                                          .embeds = text->decode.logits == INLAY_NONE,
-                                         .adapter_count = model->adapter_count };
+                                         .adapter_count = model->adapter_count,
+                                         .warning = text->warning };
 
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

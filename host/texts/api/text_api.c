@@ -288,6 +288,8 @@ inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request
     text->choice.ends = &text->ends;
     text->choice.scratch = &model->scratch;
     text->choice.sampler = model->model.text->sampler;
+    text->choice.rules = model->model.text->rules;
+    text->ends.min_tokens = text->choice.rules.min_generated;
     text->choice.decoding = (decoding_text){ .choose = choose, .is_over = is_over, .guess = guess, .end = end };
     INLAY_TRY(find_adapter(model, known.adapter, &text->choice.decoding.adapter, diag));
     INLAY_TRY(set_sampler(&text->choice.sampler, &known, diag));

@@ -1,4 +1,5 @@
 #include "texts/model/choice.h"
+#include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,19 +41,19 @@ void choice_scratch_deinit(choice_scratch *scratch)
     free(scratch->allowed);
 }
 
-/* Copies the logits of the last token, which the sampler changes. false: out of memory. */
-static bool copy_logits(choice_scratch *scratch, const float *logits, size_t count)
+/* A copy of the logits of the last token, which the sampler changes. NULL: out of memory. */
+static float *copy_logits(choice_scratch *scratch, const float *logits, size_t count)
 {
     if (scratch->logit_room < count) {
         free(scratch->logits);
         scratch->logit_room = 0;
         scratch->logits = malloc(count * sizeof *scratch->logits);
         if (scratch->logits == NULL)
-            return false;
+            return NULL;
         scratch->logit_room = count;
     }
     memcpy(scratch->logits, logits, count * sizeof *logits);
-    return true;
+    return scratch->logits;
 }
 
 /* Makes room for the bits of `words` words, all 0. false: out of memory. */
@@ -89,8 +90,8 @@ static bool add_allowed(const text_choice *choice, int i, uint64_t *allowed, boo
     return true;
 }
 
-/* Sets the tokens that the forms of the text allow next, and those that end a text if it may end here. false: none, so
- * that the text ends, or diag says why they are unknown. */
+/* Sets the tokens that the forms of the text allow next, and those that end a text if it may end here. false: the text
+ * ends, or diag says why there are none, or that they are unknown. */
 static bool choose_allowed(text_choice *choice, size_t vocabulary, inlay_diag *diag)
 {
     const text_model *model = choice->model;
@@ -109,7 +110,12 @@ static bool choose_allowed(text_choice *choice, size_t vocabulary, inlay_diag *d
     if (!good)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than the limit") == INLAY_OK;
     choice->may_end = ends;
-    if (!any && (!ends || model->end_count == 0))
+    if (!any && !ends)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "no token of the model's vocabulary may follow the %zu generated ones in the text's schema, "
+                          "grammar or call of a tool",
+                          choice->token_count) == INLAY_OK;
+    if (!any && model->end_count == 0)
         return false;
     choice->must_end = !any;
     for (uint32_t i = 0; ends && i < model->end_count; i++)
@@ -119,38 +125,60 @@ static bool choose_allowed(text_choice *choice, size_t vocabulary, inlay_diag *d
     return true;
 }
 
-static void forbid(float *logits, size_t count, const int64_t *tokens, uint32_t token_count)
+/* Whether a text of this number of tokens, so many of them generated, has as many as it may have. */
+static bool is_longest(const text_choice *choice, size_t count, size_t generated)
 {
-    for (uint32_t i = 0; i < token_count; i++)
-        if (tokens[i] >= 0 && (size_t)tokens[i] < count)
-            logits[tokens[i]] = -INFINITY;
+    const size_t context = choice->model->decode.context;
+
+    return generated == choice->ends->max_tokens || (context > 0 && count >= context);
 }
 
-/* Makes the tokens impossible that would end the text too early. A text whose form is complete ends nevertheless. */
-static void forbid_ends(const text_choice *choice, float *logits, size_t count)
+/* The token that the sampler chooses, or what it returns instead. */
+static int64_t sample(text_choice *choice, const float *logits, size_t logit_count)
 {
     const text_ends *given = choice->ends;
-    const text_model *model = choice->model;
-    const bool is_short = choice->token_count < given->min_tokens;
+    const size_t count = choice->decoding.count;
+    /* A text whose form is complete ends nevertheless. */
+    const bool is_short =
+        !choice->must_end && (choice->token_count < given->min_tokens || count < choice->rules.min_tokens);
+    const token_place place = { .tokens = choice->tokens,
+                                .count = count,
+                                .prompt_count = choice->prompt_count,
+                                .ends = choice->model->ends,
+                                .end_count = choice->model->end_count,
+                                .forbids_ends = is_short || (given->ignores_ends && !choice->must_end),
+                                .is_last = !choice->is_bound && !given->ignores_ends &&
+                                           is_longest(choice, count + 1, choice->token_count + 1) };
+    float *own = copy_logits(choice->scratch, logits, logit_count);
 
-    if (choice->must_end)
-        return;
-    if (is_short || given->ignores_ends)
-        forbid(logits, count, model->ends, model->end_count);
+    if (own == NULL)
+        return SAMPLER_NO_MEMORY;
+    rules_weigh(&choice->rules.sequences, &place, own, logit_count);
+    if (choice->banned != NULL)
+        rules_weigh(choice->banned, &place, own, logit_count);
+    if (!sampler_penalize(&choice->sampler, own, logit_count, choice->tokens, count))
+        return SAMPLER_NO_MEMORY;
+    rules_restrict(&choice->rules, &place, own, logit_count);
     if (is_short)
-        forbid(logits, count, given->stop_tokens, given->stop_token_count);
+        rules_forbid(own, logit_count, given->stop_tokens, given->stop_token_count);
+    return sampler_next(&choice->sampler, own, logit_count);
 }
 
-/* The token that the sampler chooses; -1: out of memory. */
-static int64_t sample(text_choice *choice, const float *logits, size_t count)
+/* Says why no token may come next. */
+static void explain_none(const text_choice *choice, const float *logits, size_t count, inlay_diag *diag)
 {
-    choice_scratch *scratch = choice->scratch;
+    bool has_number = false;
 
-    if (!copy_logits(scratch, logits, count))
-        return -1;
-    forbid(scratch->logits, count, choice->model->suppressed, choice->model->suppressed_count);
-    forbid_ends(choice, scratch->logits, count);
-    return sampler_next(&choice->sampler, scratch->logits, count, choice->tokens, choice->decoding.count);
+    for (size_t i = 0; i < count && !has_number; i++)
+        has_number = logits[i] > -INFINITY;
+    if (!has_number)
+        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "the model returned no logit that is a number");
+    else
+        (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                         "no token may follow the %zu generated ones: the request and the model's "
+                         "generation_config.json exclude all tokens%s",
+                         choice->token_count,
+                         choice->is_bound ? " that continue the text's schema, grammar or call of a tool" : "");
 }
 
 int64_t text_choice_next(text_choice *choice, const float *logits, size_t count, inlay_diag *diag)
@@ -160,8 +188,14 @@ int64_t text_choice_next(text_choice *choice, const float *logits, size_t count,
     if (!choose_allowed(choice, count, diag))
         return -1;
     token = sample(choice, logits, count);
+    if (token == SAMPLER_NO_TOKEN && choice->is_bound && choice->may_end)
+        return -1;
+    if (token == SAMPLER_NO_TOKEN) {
+        explain_none(choice, logits, count, diag);
+        return -1;
+    }
     if (token < 0 || !make_room(choice, choice->decoding.count + 1)) {
-        (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen");
+        (void)no_memory(diag, "to choose a token");
         return -1;
     }
     choice->tokens[choice->decoding.count++] = token;
@@ -201,9 +235,18 @@ void text_choice_follow(text_choice *choice, int64_t token)
 
 bool text_choice_is_full(const text_choice *choice)
 {
-    const size_t context = choice->model->decode.context;
+    return is_longest(choice, choice->decoding.count, choice->token_count);
+}
 
-    return choice->token_count == choice->ends->max_tokens || (context > 0 && choice->decoding.count >= context);
+/* Number of texts that end the text: of the request, and of the model after them. */
+static uint32_t stop_count(const text_choice *choice)
+{
+    return choice->ends->stop_count + choice->model->stop_count;
+}
+
+static const char *stop_of(const text_choice *choice, uint32_t i)
+{
+    return i < choice->ends->stop_count ? choice->ends->stops[i] : choice->model->stops[i - choice->ends->stop_count];
 }
 
 bool text_choice_find_stop(text_choice *choice)
@@ -211,12 +254,12 @@ bool text_choice_find_stop(text_choice *choice)
     struct strbuf *text = &choice->unsent;
     size_t first = SIZE_MAX;
 
-    for (uint32_t i = 0; i < choice->ends->stop_count && text->size > 0; i++) {
-        const char *at = memmem(text->data, text->size, choice->ends->stops[i], strlen(choice->ends->stops[i]));
+    for (uint32_t i = 0; i < stop_count(choice) && text->size > 0; i++) {
+        const char *stop = stop_of(choice, i), *at = memmem(text->data, text->size, stop, strlen(stop));
 
         if (at != NULL && (size_t)(at - text->data) < first) {
             first = (size_t)(at - text->data);
-            choice->stop = choice->ends->stops[i];
+            choice->stop = stop;
         }
     }
     if (first != SIZE_MAX)
@@ -229,8 +272,8 @@ size_t text_choice_held_back(const text_choice *choice, const char *also)
     const struct strbuf *text = &choice->unsent;
     size_t held = text_incomplete(text->data, text->size);
 
-    for (uint32_t i = 0; i <= choice->ends->stop_count; i++) {
-        const char *word = i < choice->ends->stop_count ? choice->ends->stops[i] : also;
+    for (uint32_t i = 0; i <= stop_count(choice); i++) {
+        const char *word = i < stop_count(choice) ? stop_of(choice, i) : also;
 
         for (size_t length = word[0] != '\0' ? strlen(word) - 1 : 0; length > held; length--)
             if (length <= text->size && memcmp(text->data + text->size - length, word, length) == 0)

@@ -34,14 +34,16 @@ typedef struct text_choice {
     const tool_form *marks; /* special tokens of this form are text; NULL: none */
     choice_scratch *scratch;
     struct sampler sampler;
-    uint64_t guess_state; /* of the sampler, after the guesses so far */
+    token_rules rules;           /* of the model, whose lists are borrowed, as the request changes them */
+    const sequence_list *banned; /* further sequences, of the request; borrowed; NULL: none */
+    uint64_t guess_state;        /* of the sampler, after the guesses so far */
     /* Forms: if is_bound, the text has to match one of them, and the model has an index. */
     struct grammar *forms[CHOICE_FORMS];
     uint32_t states[CHOICE_FORMS]; /* after the tokens so far; GRAMMAR_DEAD: the text does not match the form */
     bool is_bound;
-    bool may_end;     /* text_choice_next() returned -1, or an end token: its forms are complete */
+    bool may_end;     /* text_choice_next() returned -1, or an end token: its form is complete */
     bool must_end;    /* only an end token may come next */
-    const char *stop; /* of ends.stops, the one that has ended the text; NULL: none */
+    const char *stop; /* of ends.stops or model.stops, the one that has ended the text; NULL: none */
     int64_t *tokens;  /* [room] prompt and generated tokens */
     size_t room, prompt_count, token_count;
     struct strbuf unsent; /* generated text that was not taken */
@@ -52,8 +54,8 @@ bool text_choice_begin(text_choice *choice, const int64_t *tokens, size_t count)
 void text_choice_deinit(text_choice *choice);
 void choice_scratch_deinit(choice_scratch *scratch);
 
-/* Chooses the next token by logits [count], and adds it. -1: no token may come next, as may_end explains, or diag says
- * why none could be chosen. */
+/* Chooses the next token by logits [count], and adds it. -1: the text ends here, because its form is complete
+ * (may_end), or diag says why no token could be chosen. */
 int64_t text_choice_next(text_choice *choice, const float *logits, size_t count, inlay_diag *diag);
 /* The token that text_choice_next() would choose by other logits, `index` positions ahead, with its next random
  * numbers: decoding_text.guess. */
@@ -64,9 +66,9 @@ bool text_choice_is_end(const text_choice *choice, int64_t token);
 void text_choice_follow(text_choice *choice, int64_t token);
 /* Whether the text has as many tokens as it may have. */
 bool text_choice_is_full(const text_choice *choice);
-/* Cuts the unsent text at the first of ends.stops; false: it has none. */
+/* Cuts the unsent text at the first of ends.stops and model.stops; false: it has none. */
 bool text_choice_find_stop(text_choice *choice);
-/* Number of bytes at the end of the unsent text that may begin one of ends.stops, the text `also` (may be empty) or a
+/* Number of bytes at the end of the unsent text that may begin one of these, the text `also` (may be empty) or a
  * character. */
 size_t text_choice_held_back(const text_choice *choice, const char *also);
 /* Number of bytes at the end of a text that begin a character. */

@@ -1,5 +1,6 @@
 #include "texts/model/infill.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const infill_form forms[] = {
     /* Qwen-Coder, CodeGemma */
@@ -31,19 +32,33 @@ static const infill_form forms[] = {
       .suffix = "\xe2\x96\x81<SUF>",
       .middle = "\xe2\x96\x81<MID>",
       .ends = { "\xe2\x96\x81<EOT>" } },
+    { .prefix = "<PRE>", .suffix = "<SUF>", .middle = "<MID>", .ends = { "<EOT>" } },
+    /* Falcon-H1 */
+    { .prefix = "<|prefix|>", .suffix = "<|suffix|>", .middle = "<|middle|>" },
     /* GLM */
     { .prefix = "<|code_prefix|>", .suffix = "<|code_suffix|>", .middle = "<|code_middle|>" },
     /* Codestral */
     { .prefix = "[PREFIX]", .suffix = "[SUFFIX]", .suffix_first = true },
 };
 
-const infill_form *infill_form_of(const struct tokenizer *tokenizer)
+bool infill_form_of(const text_model *model, infill_form *out_form)
 {
+    const struct tokenizer *tokenizer = model->tokenizer;
+    const infill_form own = {
+        .prefix = model->fill[0], .suffix = model->fill[1], .middle = model->fill[2], .ends = { model->fill[3] }
+    };
+    const bool has_own = tokenizer_id(tokenizer, own.prefix) >= 0 && tokenizer_id(tokenizer, own.suffix) >= 0 &&
+                         tokenizer_id(tokenizer, own.middle) >= 0;
+
+    *out_form = own;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (tokenizer_id(tokenizer, forms[i].prefix) >= 0 && tokenizer_id(tokenizer, forms[i].suffix) >= 0 &&
-            (forms[i].middle == NULL || tokenizer_id(tokenizer, forms[i].middle) >= 0))
-            return &forms[i];
-    return NULL;
+            (forms[i].middle == NULL || tokenizer_id(tokenizer, forms[i].middle) >= 0) &&
+            (!has_own || strcmp(forms[i].prefix, own.prefix) == 0)) {
+            *out_form = forms[i];
+            return true;
+        }
+    return has_own;
 }
 
 /* Appends a special token; NULL: none. */

@@ -14,8 +14,9 @@ typedef struct infill_form {
     const char *ends[INFILL_ENDS]; /* tokens that end the middle, besides those of the model; NULL: no more */
 } infill_form;
 
-/* The form whose tokens the tokenizer has; NULL: none. */
-const infill_form *infill_form_of(const struct tokenizer *tokenizer);
+/* Finds the form of a family whose tokens the tokenizer has, or that of the model's file. The texts are borrowed from
+ * the model. false: there is none. */
+bool infill_form_of(const text_model *model, infill_form *out_form);
 /* Appends the tokens of the prompt: those that begin a text, and then the form's around prompt->text and the suffix.
  * false: *error names the text by "the prompt" or "the suffix". */
 bool infill_tokenize(const infill_form *form, const text_model *model, input_text *prompt, const char *suffix,

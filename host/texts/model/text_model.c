@@ -3,6 +3,7 @@
 #include "base/path.h"
 #include "texts/chat/tool_form.h"
 #include "texts/draft/onnx_file.h"
+#include "texts/model/generation.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -45,9 +46,11 @@ static json_t *load_json(const text_source *source, const char *name)
     return find_file(source->path, name, file) ? json_load_file(file, 0, NULL) : NULL;
 }
 
-/* false: out of memory. */
+/* Adds a token that ends texts, unless it is known. false: out of memory. */
 static bool add_end(text_model *model, int64_t token)
 {
+    if (text_model_is_end(model, token))
+        return true;
     if (!LIST_GROW(model->ends, model->end_count))
         return false;
     model->ends[model->end_count++] = token;
@@ -75,59 +78,23 @@ static bool find_ends(text_model *text, const text_source *source)
     return good;
 }
 
-/* Reads a number of generation_config.json; a missing one leaves *out as it is. */
-static inlay_status read_default(const json_t *root, const char *name, double least, double most, float *out,
-                                 inlay_diag *diag)
+/* The JSON of generation_config.json, {} without one; NULL: diag says why it cannot be read. */
+static json_t *load_generation(const text_source *source, inlay_diag *diag)
 {
-    const json_t *value = json_object_get(root, name);
+    static const char name[] = "generation_config.json";
+    const char *inner = find_property(source, name);
+    char file[PATH_MAX] = "";
+    json_error_t error = { .line = 0 };
+    json_t *root = inner != NULL                         ? json_loads(inner, 0, &error)
+                   : find_file(source->path, name, file) ? json_load_file(file, 0, &error)
+                                                         : json_object();
 
-    if (value == NULL || json_is_null(value))
-        return INLAY_OK;
-    if (!json_is_number(value) || !(json_number_value(value) >= least && json_number_value(value) <= most))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "generation_config.json: %s is not a number from %g to %g",
-                          name, least, most);
-    *out = (float)json_number_value(value);
-    return INLAY_OK;
-}
-
-/* The list suppress_tokens of generation_config.json. */
-static inlay_status read_suppressed(text_model *text, const json_t *tokens, inlay_diag *diag)
-{
-    const size_t count = json_is_array(tokens) ? json_array_size(tokens) : tokens != NULL && !json_is_null(tokens);
-
-    for (size_t i = 0; i < count; i++) {
-        const json_t *token = json_array_get(tokens, i);
-
-        if (!json_is_integer(token))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "generation_config.json: suppress_tokens is not a list of tokens");
-        if (!LIST_GROW(text->suppressed, text->suppressed_count))
-            return no_memory(diag, "for suppress_tokens");
-        text->suppressed[text->suppressed_count++] = json_integer_value(token);
-    }
-    return INLAY_OK;
-}
-
-static inlay_status find_sampler(text_model *text, const text_source *source, inlay_diag *diag)
-{
-    json_t *root = load_json(source, "generation_config.json");
-    float top_k = 0;
-    inlay_status status;
-
-    text->sampler = (struct sampler)SAMPLER_INIT;
-    text->sampler.temperature = 1;
-    INLAY_TRY(read_default(root, "temperature", 0, 2, &text->sampler.temperature, diag));
-    INLAY_TRY(read_default(root, "top_p", 0, 1, &text->sampler.top_p, diag));
-    INLAY_TRY(read_default(root, "min_p", 0, 1, &text->sampler.min_p, diag));
-    INLAY_TRY(read_default(root, "top_k", -1, 1 << 24, &top_k, diag));
-    INLAY_TRY(read_default(root, "repetition_penalty", 0.01, 100, &text->sampler.penalty, diag));
-    INLAY_TRY(read_suppressed(text, json_object_get(root, "suppress_tokens"), diag));
-    text->sampler.top_k = top_k > 0 ? (uint32_t)top_k : 0;
-    if (json_is_false(json_object_get(root, "do_sample")))
-        text->sampler.temperature = 0;
-done:
+    if (json_is_object(root))
+        return root;
+    (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: line %d: %s", name, error.line,
+                     root != NULL ? "not an object" : error.text);
     json_decref(root);
-    return status;
+    return NULL;
 }
 
 /* The text of the token that templates print for an image, by config.json: that before an image, if there is one, or
@@ -270,11 +237,16 @@ static bool read_chat(text_model *text, const text_source *source)
     json_t *root = load_json(source, "tokenizer_config.json");
     const char *form = find_template(root, "default"), *tools = find_template(root, "tool_use"),
                *pair = find_template(root, "rerank");
+    static const char *const fills[] = { "prefix_token", "suffix_token", "middle_token", "eot_token" };
     int64_t end;
-    bool good;
+    bool good = true;
 
     text->begin = text_copy(json_object_get(root, "bos_token"));
     text->end = text_copy(json_object_get(root, "eos_token"));
+    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++) {
+        text->fill[i] = text_copy(json_object_get(root, fills[i]));
+        good = good && text->fill[i] != NULL;
+    }
     text->chat_template = find_file(source->path, "chat_template.jinja", file) ? read_text(file) : NULL;
     if (text->chat_template == NULL && form == NULL && find_property(source, "tokenizer.json") != NULL) {
         form = chat_ml;
@@ -286,11 +258,11 @@ static bool read_chat(text_model *text, const text_source *source)
         text->chat_template = strdup(form);
     text->tool_template = tools != NULL ? strdup(tools) : NULL;
     text->pair_template = pair != NULL ? strdup(pair) : NULL;
-    good = (form == NULL || text->chat_template != NULL) && (tools == NULL || text->tool_template != NULL) &&
+    good = good && (form == NULL || text->chat_template != NULL) && (tools == NULL || text->tool_template != NULL) &&
            (pair == NULL || text->pair_template != NULL);
     end = text->end != NULL && text->end[0] != '\0' ? tokenizer_id(text->tokenizer, text->end) : -1;
     json_decref(root);
-    if (end >= 0 && !text_model_is_end(text, end) && !add_end(text, end))
+    if (end >= 0 && !add_end(text, end))
         return false;
     return text->begin != NULL && text->end != NULL && good;
 }
@@ -464,6 +436,7 @@ static inlay_status open_tokenizer(const text_source *source, struct tokenizer *
 inlay_status text_model_open(const text_source *source, text_model **out_text, inlay_diag *diag)
 {
     text_model *text = calloc(1, sizeof *text);
+    json_t *generation = NULL;
     inlay_io_info unknown;
     inlay_status status;
 
@@ -488,13 +461,19 @@ inlay_status text_model_open(const text_source *source, text_model **out_text, i
         status = no_memory(diag, "for the tokenizer");
         goto done;
     }
-    INLAY_TRY(find_sampler(text, source, diag));
+    generation = load_generation(source, diag);
+    if (generation == NULL) {
+        status = INLAY_INVALID_ARGUMENT;
+        goto done;
+    }
+    INLAY_TRY(generation_read(generation, text, diag));
     find_context(text, source);
     find_pooling(text, source);
     find_most_bytes(text);
     *out_text = text;
     text = NULL;
 done:
+    json_decref(generation);
     text_model_close(text);
     return status;
 }
@@ -536,9 +515,15 @@ void text_model_close(text_model *model)
     free(model->pair_template);
     free(model->tool_form);
     free(model->ends);
-    free(model->suppressed);
+    for (uint32_t i = 0; i < model->stop_count; i++)
+        free(model->stops[i]);
+    free(model->stops);
+    rules_deinit(&model->rules);
+    free(model->warning);
     free(model->begin);
     free(model->end);
+    for (size_t i = 0; i < sizeof model->fill / sizeof *model->fill; i++)
+        free(model->fill[i]);
     free(model);
 }
 

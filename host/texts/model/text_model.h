@@ -6,6 +6,7 @@
 #include "texts/decode/model.h"
 #include "texts/grammar/grammar_tokens.h"
 #include "texts/template/template.h"
+#include "texts/tokens/rules.h"
 #include "texts/tokens/sampler.h"
 #include "texts/tokens/tokenizer.h"
 
@@ -28,13 +29,14 @@ typedef struct text_model {
     uint32_t scores; /* output `logits` [texts, 1] of a model that reads two texts together; INLAY_NONE: missing */
     int64_t *ends;   /* [end_count] tokens that end a text */
     uint32_t end_count;
-    int64_t *suppressed; /* [suppressed_count] tokens that are never chosen */
-    uint32_t suppressed_count;
+    char **stops; /* [stop_count] texts before which a text ends; none is empty */
+    uint32_t stop_count;
     token_index *index;    /* the vocabulary, for grammars; made by text_model_index() */
     ascii_set *characters; /* [tokenizer_count()] of each token; made by text_model_characters() */
-    /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
-     * min_p, penalty; for requests that do not. */
+    /* What generation_config.json says of the choice of a token, for requests that do not: generation.h. */
     struct sampler sampler;
+    token_rules rules;
+    char *warning;        /* what of it has no effect: a line; NULL: nothing */
     size_t most_bytes;    /* of a text before it is split into tokens */
     text_pooling pooling; /* how an embedding is computed from the vectors of the tokens */
     bool is_normalized;   /* embeddings are normalised to the length 1 */
@@ -44,6 +46,9 @@ typedef struct text_model {
     bool assumes_chat_ml; /* chat_template is ChatML, because the model has none */
     template_tree *chat_tree, *tool_tree; /* these templates, parsed by text_model_template() */
     char *begin, *end;                    /* bos_token and eos_token of tokenizer_config.json */
+    /* Its prefix_token, suffix_token, middle_token and eot_token: those around the parts of a text whose middle is
+     * generated, and the end of that; "": none. */
+    char *fill[4];
     /* Text of the token that stands for an image in prompts, of a model in parts (image_folder.h); NULL: none. */
     char *image_mark;
     text_content content;    /* read by text_model_content() */
@@ -52,8 +57,8 @@ typedef struct text_model {
 } text_model;
 
 /* *out_text is NULL if no tokenizer.json is in the folder of the model's file, in the one above or in the model's
- * properties, or if the model is not a model for texts. An unreadable tokenizer.json is a failure, and so is a number
- * in generation_config.json that no request may have. */
+ * properties, or if the model is not a model for texts. An unreadable tokenizer.json is a failure, and so are
+ * values in generation_config.json that are invalid or not supported. */
 INLAY_NODISCARD inlay_status text_model_open(const text_source *source, text_model **out_text, inlay_diag *diag);
 /* Finds out how texts share the runs of a decoder, decode.rows. cancel: of inlay_run_options. INLAY_UNSUPPORTED: it
  * cannot be run for texts alone. */

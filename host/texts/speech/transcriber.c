@@ -396,7 +396,7 @@ static inlay_status write_token(struct lane *lane, const decode_output *all, dec
     if (!isfinite(sum))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the decoder gives no token a probability");
     memcpy(lane->scratch, lane->logits, lane->words * sizeof *lane->scratch);
-    token = sampler_next(&lane->sampler, lane->scratch, lane->words, written, lane->count - lane->begin);
+    token = sampler_next(&lane->sampler, lane->scratch, lane->words);
     if (token < 0)
         return no_memory(diag, "to choose a token");
     lane->logprob += (double)lane->logits[token] - sum;

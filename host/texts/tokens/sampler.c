@@ -38,6 +38,27 @@ static bool make_room(struct sampler *sampler, size_t count)
     return true;
 }
 
+static bool has_logit(int64_t token, size_t count)
+{
+    return token >= 0 && (uint64_t)token < count;
+}
+
+/* Applies `prompt_penalty` once to each token of the prompt. */
+static void apply_prompt_penalty(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen)
+{
+    for (size_t i = 0; i < sampler->prompt_count; i++) {
+        float *logit = has_logit(seen[i], count) ? &logits[seen[i]] : NULL;
+
+        if (logit == NULL || sampler->marks[seen[i]] != 0)
+            continue;
+        *logit = *logit < 0 ? *logit / sampler->prompt_penalty : *logit * sampler->prompt_penalty;
+        sampler->marks[seen[i]] = 1;
+    }
+    for (size_t i = 0; i < sampler->prompt_count; i++)
+        if (has_logit(seen[i], count))
+            sampler->marks[seen[i]] = 0;
+}
+
 /* Applies `penalty` and `presence` once to each token, even if it occurs several times, and `frequency` each time. */
 static void apply_penalties(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen,
                             size_t seen_count)
@@ -51,7 +72,7 @@ static void apply_penalties(const struct sampler *sampler, float *logits, size_t
         float *logit;
         unsigned char *mark;
 
-        if (seen[i] < 0 || (size_t)seen[i] >= count)
+        if (!has_logit(seen[i], count))
             continue;
         logit = &logits[seen[i]];
         mark = &sampler->marks[seen[i]];
@@ -62,7 +83,7 @@ static void apply_penalties(const struct sampler *sampler, float *logits, size_t
         *mark |= generated ? PENALIZED | PRESENT : PENALIZED;
     }
     for (size_t i = first; i < seen_count; i++)
-        if (seen[i] >= 0 && (size_t)seen[i] < count)
+        if (has_logit(seen[i], count))
             sampler->marks[seen[i]] = 0;
 }
 
@@ -109,26 +130,27 @@ static void apply_dry(const struct sampler *sampler, float *logits, size_t count
         const int64_t next = seen[end];
         struct candidate *longest;
 
-        if (length < allowed || length == 0 || next < 0 || (size_t)next >= count)
+        if (length < allowed || length == 0 || !has_logit(next, count))
             continue;
         longest = &sampler->room[next];
         longest->token = sampler->marks[next] != 0 && longest->token > length ? longest->token : (uint32_t)length;
         sampler->marks[next] = 1;
     }
     for (size_t i = first; i < seen_count; i++)
-        if (seen[i] >= 0 && (size_t)seen[i] < count && sampler->marks[seen[i]] != 0) {
+        if (has_logit(seen[i], count) && sampler->marks[seen[i]] != 0) {
             sampler->marks[seen[i]] = 0;
             logits[seen[i]] -=
                 sampler->dry.multiplier * powf(sampler->dry.base, (float)(sampler->room[seen[i]].token - allowed));
         }
 }
 
+/* SAMPLER_NO_TOKEN: there is none. */
 static int64_t most_probable(const float *logits, size_t count)
 {
-    int64_t best = -1;
+    int64_t best = SAMPLER_NO_TOKEN;
 
     for (size_t i = 0; i < count; i++)
-        if (!isnan(logits[i]) && (best < 0 || logits[i] > logits[best]))
+        if (logits[i] > (best < 0 ? -INFINITY : logits[best]))
             best = (int64_t)i;
     return best;
 }
@@ -195,7 +217,43 @@ static size_t first_by_xtc(const struct candidate *room, size_t count, double su
     return above > 0 ? above - 1 : 0;
 }
 
-int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const int64_t *seen, size_t seen_count)
+/* Drops the last candidates, whose weights are below `least` of *sum, but for the first one. */
+static size_t keep_above(const struct candidate *room, size_t count, double least, double *sum)
+{
+    const double bound = least * *sum;
+
+    while (count > 1 && (double)room[count - 1].logit < bound)
+        *sum -= (double)room[--count].logit;
+    return count;
+}
+
+/* The least probability that eta_cutoff leaves of candidates whose weights add to `sum`. */
+static double least_by_eta(const struct candidate *room, size_t count, double sum, double eta)
+{
+    double entropy = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (room[i].logit > 0)
+            entropy -= (double)room[i].logit / sum * log((double)room[i].logit / sum);
+    return fmin(eta, sqrt(eta) * exp(-entropy));
+}
+
+bool sampler_penalize(struct sampler *sampler, float *logits, size_t count, const int64_t *seen, size_t seen_count)
+{
+    if (!make_room(sampler, count))
+        return false;
+    if (sampler->prompt_penalty != 1)
+        apply_prompt_penalty(sampler, logits, count, seen);
+    apply_penalties(sampler, logits, count, seen, seen_count);
+    if (sampler->dry.multiplier != 0 && sampler->dry.base >= 1)
+        apply_dry(sampler, logits, count, seen, seen_count);
+    for (size_t i = 0; i < sampler->bias_count; i++)
+        if (has_logit(sampler->bias[i].token, count))
+            logits[sampler->bias[i].token] += sampler->bias[i].bias;
+    return true;
+}
+
+int64_t sampler_next(struct sampler *sampler, float *logits, size_t count)
 {
     double sum = 0, part = 0, at;
     size_t kept = 0, first = 0, last = 0;
@@ -203,20 +261,12 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
     float top, least;
 
     if (!make_room(sampler, count))
-        return -1;
-    apply_penalties(sampler, logits, count, seen, seen_count);
-    if (sampler->dry.multiplier != 0 && sampler->dry.base >= 1)
-        apply_dry(sampler, logits, count, seen, seen_count);
-    for (size_t i = 0; i < sampler->bias_count; i++)
-        if (sampler->bias[i].token >= 0 && (size_t)sampler->bias[i].token < count)
-            logits[sampler->bias[i].token] += sampler->bias[i].bias;
+        return SAMPLER_NO_MEMORY;
     for (size_t i = 0; sampler->allowed != NULL && i < count; i++)
         if ((sampler->allowed[i / 64] >> i % 64 & 1) == 0)
             logits[i] = -INFINITY;
-    if (!(sampler->temperature > 0))
-        return most_probable(logits, count);
     best = most_probable(logits, count);
-    if (best < 0 || !isfinite(logits[best]))
+    if (!(sampler->temperature > 0) || best < 0 || !isfinite(logits[best]))
         return best;
     top = logits[best];
     least = top - 30 * sampler->temperature; /* tokens below have a probability below 10^-13 */
@@ -240,6 +290,11 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
         kept = keep_typical(sampler->room, kept, sampler->typical_p, &sum);
     while (last < kept && (part < (double)sampler->top_p * sum || last == 0))
         part += (double)sampler->room[last++].logit;
+    if (sampler->epsilon_cutoff > 0)
+        last = keep_above(sampler->room, last, (double)sampler->epsilon_cutoff, &part);
+    if (sampler->eta_cutoff > 0)
+        last = keep_above(sampler->room, last, least_by_eta(sampler->room, last, part, (double)sampler->eta_cutoff),
+                          &part);
     if (sampler->xtc_probability > 0 && draw(&sampler->state) < (double)sampler->xtc_probability)
         first = first_by_xtc(sampler->room, last, part, sampler->xtc_threshold);
     for (size_t i = 0; i < first; i++)

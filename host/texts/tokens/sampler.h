@@ -28,13 +28,16 @@ static inline void ascii_add(ascii_set *set, const char *text, size_t bytes)
 }
 
 struct sampler {
-    float temperature; /* 0: always the most probable token */
-    float top_p;       /* samples from the smallest set of tokens with this total probability; 1: all */
-    float min_p;       /* samples from tokens with at least this part of the highest probability; 0: all */
-    float penalty;     /* logits of previous tokens: divided by it if positive, otherwise multiplied */
-    float presence;    /* subtracted from the logits of generated tokens, once per token */
-    float frequency;   /* subtracted from the logit once per occurrence */
-    /* Further choices of llama.cpp; 0: off. */
+    float temperature;    /* 0: always the most probable token */
+    float top_p;          /* samples from the smallest set of tokens with this total probability; 1: all */
+    float min_p;          /* samples from tokens with at least this part of the highest probability; 0: all */
+    float penalty;        /* logits of previous tokens: divided by it if positive, otherwise multiplied */
+    float prompt_penalty; /* before it, those of the prompt's tokens: multiplied by it if positive, otherwise divided */
+    float presence;       /* subtracted from the logits of generated tokens, once per token */
+    float frequency;      /* subtracted from the logit once per occurrence */
+    /* Further choices; 0: off. The first two are of transformers, the others of llama.cpp. */
+    float epsilon_cutoff;  /* drops tokens of a lower probability; of what remains: */
+    float eta_cutoff;      /* drops those below the lesser of it and of its root divided by exp(entropy) */
     float top_n_sigma;     /* samples from logits that are at most this many standard deviations below the largest */
     float typical_p;       /* samples from a set of this probability, of information nearest to the mean */
     float xtc_probability; /* the chance to drop all tokens of at least xtc_threshold but the least probable */
@@ -63,11 +66,16 @@ struct sampler {
 
 #define SAMPLER_INIT                                                                                                   \
     {                                                                                                                  \
-        .top_p = 1.0f, .penalty = 1.0f                                                                                 \
+        .top_p = 1.0f, .penalty = 1.0f, .prompt_penalty = 1.0f                                                         \
     }
 
-/* Returns the next token id, below `count`; overwrites logits. seen: [seen_count] tokens so far. -1: out of memory, or
- * all logits are NaN; a single NaN is never selected. */
-int64_t sampler_next(struct sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count);
+/* What sampler_next() returns instead of a token. */
+enum { SAMPLER_NO_MEMORY = -1, SAMPLER_NO_TOKEN = -2 /* all logits are -INFINITY or NaN */ };
+
+/* Changes the logits [count] by the penalties and `bias`. seen: [seen_count] tokens so far. false: out of memory. */
+bool sampler_penalize(struct sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count);
+/* Returns the next token, below `count`, of those that may come next: one whose logit is -INFINITY or NaN is never
+ * selected. Overwrites the logits. */
+int64_t sampler_next(struct sampler *s, float *logits, size_t count);
 void sampler_deinit(struct sampler *s);
 #endif

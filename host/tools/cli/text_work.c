@@ -25,9 +25,14 @@ inlay_status text_work_open(cli_common *common, const text_args *args, inlay_tex
                                .lookup_tokens = args->lookup,
                                .context = args->context,
                                .max_texts = 1 };
+    inlay_text_model_info info = { .struct_size = sizeof info };
+    inlay_status status;
 
     cli_attach(common);
-    return inlay_text_model_create(args->model, &how, out_model, diag);
+    status = inlay_text_model_create(args->model, &how, out_model, diag);
+    if (status == INLAY_OK && inlay_text_model_describe(*out_model, &info) == INLAY_OK && info.warning != NULL)
+        cli_write_line(common, 1, info.warning);
+    return status;
 }
 
 inlay_status text_work_bytes(const char *path, struct strbuf *to, inlay_diag *diag)

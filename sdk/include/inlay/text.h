@@ -60,7 +60,8 @@ typedef struct inlay_text_options {
 
 /* Loads the model at path: an .onnx or .gguf file, or a folder with one model, or with the parts of one that reads
  * images. options may be NULL.
- *     INLAY_UNSUPPORTED       the model generates no texts; the message names what is missing
+ *     INLAY_UNSUPPORTED       the model generates no texts; the message names what is missing. Or its
+ *                             generation_config.json has a setting that is not supported, such as beams
  *     INLAY_INVALID_ARGUMENT  options, tokenizer.json or generation_config.json are invalid, or the draft model or
  *                             the vision part does not belong to the model
  *     and what inlay_session_create() returns */
@@ -85,6 +86,7 @@ typedef struct inlay_text_model_info {
     uint32_t together;        /* 1: texts share runs; 0: each text has runs of its own */
     uint32_t embeds;          /* 1: the model makes embeddings of texts, and generates no texts */
     uint32_t adapter_count;   /* number of LoRA adapters, from option adapter */
+    const char *warning;      /* a line: members of generation_config.json without effect; NULL: none */
 } inlay_text_model_info;
 /* Fills *out_info (set struct_size). */
 INLAY_API inlay_status inlay_text_model_describe(const inlay_text_model *model, inlay_text_model_info *out_info);
@@ -145,7 +147,8 @@ typedef struct inlay_text_image {
 
 /* A text to generate. Start from INLAY_TEXT_REQUEST_INIT. The pointers are read during the call. A negative sampling
  * parameter stands for the value in the model's generation_config.json or, if that file has none, for the default in
- * parentheses. */
+ * parentheses. The other settings of that file apply to all texts. If they, the schema and the grammar leave no token
+ * that may come next, the text fails. */
 typedef struct inlay_text_request {
     uint64_t struct_size;
     const char *prompt;    /* the text to continue; NULL: continue `tokens` */

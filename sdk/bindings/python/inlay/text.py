@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import threading
+import warnings
 import weakref
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, AsyncIterator, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
@@ -34,7 +35,7 @@ class _ModelInfo(Structure):
     _fields_ = [("struct_size", c_uint64), ("session", c_void_p), ("ends", POINTER(c_int64)), ("vocabulary", c_uint64),
                 ("context", c_uint64), ("guessed_tokens", c_uint64), ("right_tokens", c_uint64), ("runs", c_uint64),
                 ("end_count", c_uint32), ("has_template", c_uint32), ("assumes_chat_ml", c_uint32),
-                ("together", c_uint32), ("embeds", c_uint32), ("adapter_count", c_uint32)]
+                ("together", c_uint32), ("embeds", c_uint32), ("adapter_count", c_uint32), ("warning", c_char_p)]
 
 
 class _Chat(Structure):
@@ -248,6 +249,8 @@ class TextModel:
         finally:
             made.close()
         self._handle = handle.value
+        if self._info().warning:
+            warnings.warn(f"{os.fsdecode(path)}: {self._info().warning.decode()}", stacklevel=2)
 
     def _open(self):
         if self._handle is None:
