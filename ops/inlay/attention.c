@@ -12,6 +12,10 @@
  * after it, so a kernel may skip the later keys, provided that all other values are of ordinary
  * magnitude.
  *
+ * sink [1, 1 or heads, 1, 1]: one more score in each row, without a key and a value, as some models learn one for each
+ * head: it takes part in the sums of the Softmax alone. A row whose scores are all -infinity is then 0, and hidden keys
+ * take no part, as in ONNX's Attention.
+ *
  * CachedAttention(Q, K, V, bias, hidden, k_scale, v_scale) is Attention of Q,
  * DequantizeRows(K, k_scale) and DequantizeRows(V, v_scale). value_bits: bits of V, if they are not those of K. blank:
  * the result for a query whose scores are all -infinity; guarded: 0, also where a score is NaN; zero: as in ONNX's
@@ -40,7 +44,8 @@ static inlay_status infer_attention(op_infer *infer)
 }
 
 static const op_row inlay_attention_rows[] = {
-    { "Attention", 1, 0, "Q:T, K:T, V:T, bias?:T, hidden?:bool -> Y:T; T=@float_ir4; causal:i=0, guarded:i=0, scale:f",
+    { "Attention", 1, 0,
+      "Q:T, K:T, V:T, bias?:T, hidden?:bool, sink?:T -> Y:T; T=@float_ir4; causal:i=0, guarded:i=0, scale:f",
       infer_attention },
     { "CachedAttention", 1, 0,
       "Q:T, K:C, V:C, bias?:T, hidden?:bool, k_scale?:float, v_scale?:float -> Y:T; T=float, C=int8|uint8; "

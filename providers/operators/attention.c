@@ -15,7 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SCORE_BYTES = 256 * 1024, MAX_BLOCK = 64, VISIBLE_COLUMNS = 16 };
+enum { SCORE_BYTES = 256 * 1024, MAX_BLOCK = 64, VISIBLE_COLUMNS = 16, SINK = 5 /* an input of ai.inlay's */ };
 
 /* The results for a query whose keys are all hidden: 0, NaN, or guarded. */
 typedef enum blank_rows { BLANK_ZERO, BLANK_NAN, BLANK_GUARDED /* 0, also where a score is NaN */ } blank_rows;
@@ -40,7 +40,7 @@ typedef struct mask_plan {
 typedef struct attention_plan {
     int64_t batch, q_heads, kv_heads, queries, keys, past, size, v_size; /* keys: including the past */
     struct strides strides, k, v, y;
-    mask_plan mask, hidden;
+    mask_plan mask, hidden, sink;
     gemm_job qk, pv, visible; /* visible: pv for one query and c_stride columns, with copied values */
     double scale;             /* of the scores; ONNX: 1, because the queries are scaled */
     int64_t block;            /* query rows per task */
@@ -192,6 +192,8 @@ static inlay_status read_shapes(const attention_state *state, const kit_plan *pl
         INLAY_TRY(place_mask(&plan->in[3], attention, state->own ? attention->keys : 0, &attention->mask, diag));
     if (state->own && given(plan, 4))
         INLAY_TRY(place_mask(&plan->in[4], attention, attention->keys, &attention->hidden, diag));
+    if (state->own && given(plan, SINK))
+        INLAY_TRY(place_mask(&plan->in[SINK], attention, 1, &attention->sink, diag));
     if (given(plan, 6) && plan->in[6].count != attention->batch)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "nonpad_kv_seqlen has %lld elements for a batch of %lld",
                           (long long)plan->in[6].count, (long long)attention->batch);
@@ -273,8 +275,9 @@ static void describe_products(const attention_state *state, const kit_plan *plan
     attention->scores_at = align64((int64_t)gemm);
     attention->result_at = attention->scores_at + align64(attention->block * row);
     attention->mask_at = attention->result_at + align64(attention->block * attention->v_size * bytes);
-    attention->hides =
-        !state->own && (given(plan, 3) || given(plan, 6) || state->causal || state->left >= 0 || state->right >= 0);
+    attention->hides = state->own
+                           ? given(plan, SINK) && given(plan, 3)
+                           : given(plan, 3) || given(plan, 6) || state->causal || state->left >= 0 || state->right >= 0;
     attention->values_at = attention->mask_at + align64(row);
     attention->thread_bytes =
         attention->values_at + (attention->hides ? align64(attention->visible.c_stride * row) : 0);

@@ -258,9 +258,9 @@ static bool attention_supports(const kit_node *node, const vulkan_operator *row,
     for (uint32_t i = 0; i < (is_inlay_attention(row) ? 5 : 4); i++)
         if (!vulkan_has_types(node, i, i == 4 ? VULKAN_BOOL : VULKAN_FLOATS, why))
             return false;
-    for (uint32_t i = 4; !is_inlay_attention(row) && i < node->info->input_count; i++)
+    for (uint32_t i = is_inlay_attention(row) ? 5 : 4; i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "past keys or key lengths are not supported");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "past keys, key lengths or sinks are not supported");
     if (kit_attr_int(node->info, "left_window_size", -1) >= 0 || kit_attr_int(node->info, "right_window_size", -1) >= 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "attention windows are not supported");
     return true;

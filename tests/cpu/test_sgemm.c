@@ -229,12 +229,13 @@ static void gelu(void **state)
 }
 
 /* Scores of `rows` rows, at most 130 elements each: row r uses seen + r of them. Row 2 is fully masked, row 3 has a NaN
- * among the used elements. */
-static void check_scores(const sgemm_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked)
+ * among the used elements. sink_row: of the sinks; -1: none. */
+static void check_scores(const sgemm_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked,
+                         int64_t sink_row)
 {
     const int64_t room = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
     float *input = fill(rows * room, 1), *was = fill(rows * room, 1);
-    float *mask = fill(rows * count, 2), *factors = fill(rows, 3);
+    float *mask = fill(rows * count, 2), *factors = fill(rows, 3), *sinks = fill(rows, 4);
     const sgemm_scores scores = { .rows = rows,
                                   .count = count,
                                   .seen = seen,
@@ -243,8 +244,12 @@ static void check_scores(const sgemm_kernel *kernel, int64_t rows, int64_t count
                                   .scale = 7,
                                   .mask = masked ? mask : NULL,
                                   .mask_row = count,
+                                  .sinks = sink_row >= 0 ? sinks : NULL,
+                                  .sink_row = sink_row,
                                   .factors = factors };
 
+    for (int64_t r = 0; r < rows; r++) /* among the scores, far above them, far below them */
+        sinks[r] = r % 3 == 0 ? 8 * sinks[r] : r % 3 == 1 ? 400 : -400;
     for (int64_t j = 0; masked && rows > 2 && j < count; j++)
         mask[2 * count + j] = -INFINITY;
     for (int64_t r = 3; r < rows && r < 4; r++)
@@ -252,7 +257,8 @@ static void check_scores(const sgemm_kernel *kernel, int64_t rows, int64_t count
     kernel->softmax(&scores);
     for (int64_t r = 0; r < rows; r++) {
         const int64_t n = seen + r < count ? seen + r : count;
-        double top = -INFINITY, sum = 0, e[130];
+        const double sink = sink_row >= 0 ? (double)sinks[r * sink_row] : -INFINITY;
+        double top = sink, sum, e[130];
 
         for (int64_t j = 0; j < n; j++) {
             e[j] = 7.0 * was[r * room + j] + (masked ? (double)mask[r * count + j] : 0);
@@ -260,6 +266,7 @@ static void check_scores(const sgemm_kernel *kernel, int64_t rows, int64_t count
         }
         for (int64_t j = 0; j < n; j++)
             e[j] = exp(e[j] - top);
+        sum = sink_row >= 0 ? exp(sink - top) : 0;
         for (int64_t j = 0; j < n; j++)
             sum += e[j];
         for (int64_t j = 0; j < count; j++) {
@@ -276,6 +283,7 @@ static void check_scores(const sgemm_kernel *kernel, int64_t rows, int64_t count
     free(was);
     free(mask);
     free(factors);
+    free(sinks);
 }
 
 static void scores(void **state)
@@ -288,9 +296,9 @@ static void scores(void **state)
         skip();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t j = 0; j < sizeof counts / sizeof *counts; j++)
-            for (int masked = 0; masked < 2; masked++) {
-                check_scores(kernel, rows[i], counts[j], counts[j], masked != 0);
-                check_scores(kernel, rows[i], counts[j], 1, masked != 0);
+            for (int form = 0; form < 6; form++) {
+                check_scores(kernel, rows[i], counts[j], counts[j], form % 2 != 0, form / 2 - 1);
+                check_scores(kernel, rows[i], counts[j], 1, form % 2 != 0, form / 2 - 1);
             }
 }
 

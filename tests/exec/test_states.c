@@ -284,7 +284,7 @@ static const char query_layers[] =
     "x, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, l, t) num_heads=4 kv_num_heads=2\n"
     "q2 = MatMul(x, w)\nk2 = MatMul(x, w2)\nv2 = MatMul(x, w2)\n"
     "y, present_2, present_3 = ms.GroupQueryAttention(q2, k2, v2, past_2, past_3, l, t) num_heads=4 "
-    "kv_num_heads=2\n"
+    "kv_num_heads=2 smooth_softmax=1\n"
     "-> y, present_0, present_1, present_2, present_3";
 
 /* The later layers compute the places of new rows from the sizes of the first, so that each state is appended by one

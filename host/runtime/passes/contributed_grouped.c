@@ -158,13 +158,27 @@ static uint32_t emit_rows(subgraph_builder *builder, const quantized_cache *cach
     return emit_cast(builder, rows, dtype);
 }
 
-/* Attention-23, whose keys may have fewer heads than the queries, or CachedAttention, whose keys and values are codes.
- * All layers share the mask. */
+/* Whether emit_grouped_attention() has an operator for them. */
+static bool is_one_operator(const attention_operands *operands, const quantized_cache *cache)
+{
+    return operands->sink == INLAY_NONE || (cache->bits == 0 && operands->softcap == 0);
+}
+
+/* Attention-23, whose keys may have fewer heads than the queries; inlay's Attention, which may have a sink; or
+ * CachedAttention, whose keys and values are codes. All layers share the mask. */
 static uint32_t emit_grouped_attention(subgraph_builder *builder, const attention_operands *operands,
                                        const quantized_cache *cache, uint32_t k_scale, uint32_t v_scale)
 {
     uint32_t output;
 
+    if (operands->sink != INLAY_NONE) {
+        output =
+            emit_inlay(builder, "Attention", builder_dtype(builder, operands->q),
+                       (const uint32_t[]){ operands->q, operands->k, operands->v, emit_added_mask(builder, operands),
+                                           INLAY_NONE, operands->sink, EMIT_END });
+        emit_score_attributes(builder, operands);
+        return output;
+    }
     if (cache->bits == 0)
         return emit_hiding_attention(builder, operands);
     output = emit_inlay(builder, "CachedAttention", builder_dtype(builder, operands->q),
@@ -417,8 +431,8 @@ void decompose_group_query_attention(subgraph_builder *builder)
     if (operands.sink != INLAY_NONE)
         operands.sink = RESHAPED(builder, operands.sink, 1, -1, 1, 1);
     else if (smooth)
-        operands.sink = emit_number(builder, dtype, 0);
-    if (!sparse && operands.sink == INLAY_NONE && dtype == INLAY_FLOAT) {
+        operands.sink = RESHAPED(builder, emit_number(builder, dtype, 0), 1, 1, 1, 1);
+    if (!sparse && dtype == INLAY_FLOAT && is_one_operator(&operands, &cache)) {
         builder_set_output(builder, 0,
                            join_heads(builder, emit_grouped_attention(builder, &operands, &cache, k_scale, v_scale)));
         return;

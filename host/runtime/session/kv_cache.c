@@ -212,11 +212,13 @@ static bool is_expressible(const struct graph *graph, const graph_node *node)
 {
     const uint32_t mask = node->info.input_count > 3 ? node->info.inputs[3] : INLAY_NONE;
 
-    if (strcmp(node->info.domain.data, "ai.inlay") == 0)
-        return true;
-    for (uint32_t i = 4; i < node->info.input_count; i++)
+    const bool own = strcmp(node->info.domain.data, "ai.inlay") == 0;
+
+    for (uint32_t i = own ? 5 : 4; i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE)
             return false;
+    if (own)
+        return true;
     for (uint32_t o = 1; o < node->info.output_count; o++)
         if (node->info.outputs[o] != INLAY_NONE)
             return false;

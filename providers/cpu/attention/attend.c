@@ -263,6 +263,9 @@ static void make_weights(const struct call *call, const struct block *block, boo
         .mask_row = attend->mask.query,
         .scale = attend->scale,
         .blank = attend->blank,
+        .sinks = attend->sink.there ? call->sinks + cpu_mask_at(&attend->sink, block->batch, block->head, block->first)
+                                    : NULL,
+        .sink_row = attend->sink.query,
         .mask = masked ? call->mask + cpu_mask_at(&attend->mask, block->batch, block->head, block->first) : NULL,
         .factors = block->factors });
 }
@@ -390,8 +393,8 @@ inlay_status attend_range(void *user, int64_t begin, int64_t end, uint32_t worke
     return INLAY_OK;
 }
 
-/* args: queries, keys, values, scratch, y, and the float mask, the hiding mask and the scales of codes of keys and
- * values, each only if present. */
+/* args: queries, keys, values, scratch, y, and the float mask, the hiding mask, the scales of codes of keys and values,
+ * and the sinks, each only if present. */
 static inlay_status run_attend(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
@@ -408,6 +411,7 @@ static inlay_status run_attend(const cpu_native *native, const cpu_state *state,
     call.hidden = attend->hidden.there ? *next++ : NULL;
     call.key_scales = attend->keys_coded.scales.there ? *next++ : NULL;
     call.value_scales = attend->values_coded.scales.there ? *next++ : NULL;
+    call.sinks = attend->sink.there ? *next++ : NULL;
     if (threads <= 1 || ns < WAKE_NS)
         return attend_range(&call, 0, count, 0);
     while (grain < count && ns * (double)grain / (double)count < WAKE_NS / 4)
@@ -539,9 +543,9 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
                              .causal = op->attention.causal,
                              .mask_is_causal = op->attention.own,
                              .reach = cpu_mask_columns(build) };
-    cpu_place queries, keys, values, mask, hidden, key_scales, value_scales, scratch, output;
-    const cpu_place *places[] = { &queries, &keys, &values, &scratch, &output, NULL, NULL, NULL, NULL };
-    uint32_t count = 5; /* of places; masks and scales are appended */
+    cpu_place queries, keys, values, mask, hidden, key_scales, value_scales, sink, scratch, output;
+    const cpu_place *places[10] = { &queries, &keys, &values, &scratch, &output };
+    uint32_t count = 5; /* of places; masks, scales and sinks are appended */
     inlay_status status;
     int64_t floats, shared;
     tensor_layout layout;
@@ -561,6 +565,10 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
         places[count++] = &key_scales;
     if (attend.values_coded.scales.there)
         places[count++] = &value_scales;
+    if (op->code_bits == 0)
+        INLAY_TRY(cpu_read_mask(build, CPU_ATTENTION_SINK, &attend.sink, &sink));
+    if (attend.sink.there)
+        places[count++] = &sink;
     if (op->attention.softcap > 0) {
         attend.query_scale *= attend.scale / op->attention.softcap;
         attend.scale = op->attention.softcap;
@@ -572,6 +580,7 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
         heads_to_rows(&attend.q.head, &attend.q.row, shared);
         heads_to_rows(&attend.mask.head, &attend.mask.query, shared);
         heads_to_rows(&attend.hidden.head, &attend.hidden.query, shared);
+        heads_to_rows(&attend.sink.head, &attend.sink.query, shared);
         attend.heads /= shared;
         attend.queries = shared;
         attend.shared = 1;

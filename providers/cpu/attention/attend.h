@@ -26,7 +26,7 @@ struct attend {
     int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads per head of keys */
     struct strides q, k, v, y;
     struct coded keys_coded, values_coded;
-    cpu_mask mask, hidden;
+    cpu_mask mask, hidden, sink;
     float query_scale; /* of the queries: a copy of a block is scaled, unless this is 1 and the keys are floats */
     float scale;       /* of the scores; if they are capped, of their tanh() */
     bool is_capped;    /* the scores become their tanh() */
@@ -49,7 +49,7 @@ struct attend {
 
 struct call {
     const struct attend *attend;
-    const float *q, *mask, *key_scales, *value_scales;
+    const float *q, *mask, *key_scales, *value_scales, *sinks;
     const void *k, *v; /* floats or codes */
     const uint8_t *hidden;
     float *scratch, *output;

@@ -45,11 +45,30 @@ static bool heads_fit(const inlay_value_info *queries, const inlay_value_info *k
             query_heads->value % key_heads->value == 0);
 }
 
+static bool has_sink(const kit_node *node, const cpu_op *op)
+{
+    return op->attention.own && op->code_bits == 0 && kit_input(node, CPU_ATTENTION_SINK) != NULL;
+}
+
+/* Whether the sinks are [1, 1 or heads, 1, 1]. */
+static bool sink_fits(const inlay_value_info *sink, const inlay_value_info *queries, kit_refusal *why)
+{
+    if (!cpu_known_rank(sink, 4, 4, "the sinks", why))
+        return false;
+    for (uint32_t d = 0; d < 4; d++)
+        if (sink->dims[d].kind != INLAY_DIM_FIXED || (sink->dims[d].value != 1 && d != 1) ||
+            (sink->dims[d].value != 1 && !cpu_same_dim(&sink->dims[d], &queries->dims[d])))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the sinks are not one score, or one for each head");
+    return true;
+}
+
 /* How queries are treated that may attend to no key. */
-static sgemm_blank blank_of(const kit_node *node)
+static sgemm_blank blank_of(const kit_node *node, bool sinks)
 {
     const char *blank = kit_attr_string(node->info, "blank", "nan");
 
+    if (sinks)
+        return SGEMM_BLANK_ZERO;
     if (kit_attr_int(node->info, "guarded", 0) != 0 || strcmp(blank, "guarded") == 0)
         return SGEMM_BLANK_GUARDED;
     return !cpu_takes_inlay_domain(node) || strcmp(blank, "zero") == 0 ? SGEMM_BLANK_ZERO : SGEMM_BLANK_NAN;
@@ -81,7 +100,9 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "windows are not supported");
     op->attention.softcap = (float)kit_attr_float(node->info, "softcap", 0);
     op->attention.causal = kit_attr_int(node->info, op->attention.own ? "causal" : "is_causal", 0) != 0;
-    op->attention.blank = blank_of(node);
+    op->attention.blank = blank_of(node, has_sink(node, op));
+    if (has_sink(node, op) && !sink_fits(kit_input(node, CPU_ATTENTION_SINK), in[0], why))
+        return false;
     op->alpha = (float)kit_attr_float(node->info, "scale", 0);
     return mask_fits(in[3], INLAY_FLOAT, in[0], in[1], why) &&
            (!op->attention.own || mask_fits(in[4], INLAY_BOOL, in[0], in[1], why));

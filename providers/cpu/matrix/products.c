@@ -376,6 +376,16 @@ VEC_INLINE vec scale_scores(float *x, const float *mask, vec factor, int64_t n)
     return vec_max(vec_max(tops[0], tops[1]), vec_max(tops[2], tops[3]));
 }
 
+/* The sinks of the rows from `first` on. */
+VEC_INLINE vec load_sinks(const sgemm_scores *scores, int64_t first, int64_t rows)
+{
+    float sinks[VEC_LANES];
+
+    for (int64_t r = 0; r < VEC_LANES; r++)
+        sinks[r] = scores->sinks[(first + (r < rows ? r : 0)) * scores->sink_row];
+    return vec_load(sinks);
+}
+
 /* Computes at most VEC_LANES rows from `first` on. Horizontal reductions are done for all of these rows at once, which
  * pays because rows of windowed attention and of images are short. */
 static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows)
@@ -394,6 +404,8 @@ static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows
         sums[r] = zero;
     }
     tops[0] = vec_tops(tops); /* -infinity also if all are NaN, which are kept */
+    if (scores->sinks != NULL)
+        tops[0] = vec_max(load_sinks(scores, first, rows), tops[0]);
     vec_store(top, vec_select(vec_greater(tops[0], least), tops[0], zero));
     for (int64_t r = 0; r < rows; r++) {
         const int64_t n = scores->seen + first + r < size ? scores->seen + first + r : size;
@@ -412,6 +424,8 @@ static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows
         sums[r] = sum;
     }
     sums[0] = vec_sums(sums);
+    if (scores->sinks != NULL)
+        sums[0] = vec_add(sums[0], exp_of(vec_sub(load_sinks(scores, first, rows), vec_load(top))));
     tops[0] = vec_div(vec_set(1), sums[0]); /* infinity if all are 0, which makes NaN of them */
     if (scores->blank != SGEMM_BLANK_NAN)
         tops[0] = vec_select(vec_greater(sums[0], zero), tops[0], scores->blank == SGEMM_BLANK_ZERO ? sums[0] : zero);

@@ -99,7 +99,9 @@ typedef struct sgemm_scores {
     int64_t mask_row;  /* 0: the same for all */
     float scale;
     sgemm_blank blank;
-    float *factors; /* [rows] */
+    const float *sinks; /* one more score of each row, which is neither scaled nor stored; NULL: none */
+    int64_t sink_row;   /* 0: the same for all */
+    float *factors;     /* [rows] */
 } sgemm_scores;
 
 /* `panel` and `dots` of sgemm_kernel with lines of 16-bit floats; size is a multiple of SGEMM_LANES. */

@@ -1093,10 +1093,14 @@ def group_queries():
         ("norms", 5, 0, 0, {"do_rotary": 1, "qk_norm_epsilon": 1e-3}),
         ("norms_step", 1, 4, 4, {"do_rotary": 1, "qk_norm_epsilon": 1e-3}),
         ("softcap", 5, 0, 0, {"softcap": 0.7}), ("scale", 5, 0, 0, {"scale": 0.3}), ("smooth", 5, 0, 0, {"smooth_softmax": 1}),
+        ("smooth_step", 1, 4, 4, {"smooth_softmax": 1}), ("sinks", 5, 0, 0, {"sinks": 1}), ("sinks_step", 1, 4, 4, {"sinks": 1}),
+        ("sinks_capped", 5, 0, 0, {"sinks": 1, "softcap": 0.7}), ("sinks_room", 1, 4, 8, {"sinks": 1}),
     ]:
         total = past + rows
         q, k, v = floats(n, rows, 4 * size), floats(n, rows, 2 * size), floats(n, rows, 2 * size)
         pk, pv = floats(n, 2, room, size), floats(n, 2, room, size)
+        if "sinks" in attributes: # nothing need have written the rest
+            pk[:, :, total:] = pv[:, :, total:] = np.nan
         places = np.arange(past, total)[None].repeat(n, 0)
         turn = lambda x: rotate(x, cosines, sines, places, "rotary_interleaved" in attributes) if "do_rotary" in attributes else x
         normed, weights = "qk_norm_epsilon" in attributes, (floats(size, low=0.5), floats(size, low=0.5))
@@ -1107,9 +1111,13 @@ def group_queries():
         column, row = np.arange(keys.shape[2])[None], np.arange(past, total)[:, None]
         window = attributes.get("local_window_size", 1 << 30)
         added = np.where((column <= row) & (column > row - window), 0.0, -1e30)
-        if "smooth_softmax" in attributes: # one more score, of 0
-            scores = turned.astype(np.float64) @ keys.repeat(2, 1).swapaxes(-1, -2) * size**-0.5 + added
-            y = (softmax(np.concatenate([scores, np.zeros((*scores.shape[:3], 1))], -1))[..., :-1] @ values.repeat(2, 1))
+        sinks = floats(4) if attributes.pop("sinks", 0) else None
+        if "smooth_softmax" in attributes or sinks is not None: # one more score, of 0 or of the head
+            scores = turned.astype(np.float64) @ np.nan_to_num(keys).repeat(2, 1).swapaxes(-1, -2) * size**-0.5
+            cap = attributes.get("softcap", 0)
+            scores = (cap * np.tanh(scores / cap) if cap else scores) + added
+            column = np.zeros((*scores.shape[:3], 1)) + (0 if sinks is None else sinks[None, :, None, None])
+            y = (softmax(np.concatenate([scores, column], -1))[..., :-1] @ np.nan_to_num(values).repeat(2, 1))
             y = y.transpose(0, 2, 1, 3).reshape(n, rows, -1).astype(np.float32)
         else:
             y = attend(turned, keys.repeat(2, 1), values.repeat(2, 1), added, attributes.get("scale"),
@@ -1118,11 +1126,13 @@ def group_queries():
                   "l": np.full(n, total - 1, np.int32), "t": np.int32(total)}
         if "do_rotary" in attributes:
             inputs.update({"c_": cosines, "s_": sines})
+        if sinks is not None:
+            inputs.update({**dict.fromkeys("cdib"), "hs_": sinks})
         if normed: # ONNX Runtime has it on GPUs only
             inputs.update({**dict.fromkeys("ibhdD"), "qn_": weights[0], "kn_": weights[1]})
         yield one("GroupQueryAttention", inputs, [y, keys, values], {"num_heads": 4, "kv_num_heads": 2, **attributes},
                   name=f"GroupQueryAttention_{name}",
-                  peer=name != "room" and not normed) # the rest of its cache is undefined
+                  peer="room" not in name and not normed) # the rest of its cache is undefined
     for rows in (1, 3): # all keys are those of another layer, in the past
         q, pk, pv, empty = floats(n, rows, 4 * size), floats(n, 2, 6, size), floats(n, 2, 6, size), floats(n, 0, 2 * size)
         places = np.arange(6 - rows, 6)[None].repeat(n, 0)
