@@ -351,6 +351,13 @@ def refused(right):
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "sequence.onnx")
     says("value 'parts' is no tensor", "run", "sequence.onnx", "--commit", "other.proof")
     inlay("run", "sequence.onnx", "--commit", "other.proof", "--regions", "1")
+    # a proof that cannot be written leaves no files but those of an earlier one
+    os.makedirs("blocked.proof/proof.json")
+    shutil.copy(next(pathlib.Path("other.proof").glob("*.npy")), "blocked.proof")
+    earlier = set(os.listdir("blocked.proof"))
+    says("proof.json", "run", "sequence.onnx", "--commit", "blocked.proof", "--regions", "1")
+    if set(os.listdir("blocked.proof")) != earlier:
+        sys.exit(f"a proof that failed left {os.listdir('blocked.proof')} instead of {earlier}")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { FORMAT = 4 }; /* 1 had other hashes of tensors, 2 other tensors at the ends of regions, 3 runs of whole models */
 
@@ -504,12 +505,13 @@ static inlay_status hash_claim(const json_t *proof, char root[65], inlay_diag *d
 }
 
 /* Adds a tensor to a proof, and writes its file, whose readers verify its hash. An input that has its default is part
- * of the model. */
-static inlay_status add_tensor(const proof_run *run, uint32_t value, const char *folder, json_t *tensors,
+ * of the model. made: gets the paths of files that were not there. */
+static inlay_status add_tensor(const proof_run *run, uint32_t value, const char *folder, json_t *tensors, json_t *made,
                                inlay_diag *diag)
 {
     char hash[65], path[PATH_MAX];
     inlay_tensor_view view;
+    bool is_new;
     inlay_status status;
 
     if (run->values[value] == NULL || json_object_get(tensors, name_of(run, value)) != NULL)
@@ -518,7 +520,10 @@ static inlay_status add_tensor(const proof_run *run, uint32_t value, const char 
     value_hash_tensor(run->values[value], hash);
     if ((size_t)snprintf(path, sizeof path, "%s/%s.npy", folder, hash) >= sizeof path)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the path is too long", folder);
+    is_new = access(path, F_OK) != 0;
     INLAY_TRY(npy_save_unsynced(path, &view, diag));
+    if (is_new)
+        (void)json_array_append_new(made, json_string(path));
     if (json_object_set_new(tensors, name_of(run, value),
                             json_pack("{s:s, s:s}", "type", inlay_dtype_name(view.dtype), "sha256", hash)) != 0)
         status = no_memory(diag, "for a proof");
@@ -526,26 +531,37 @@ done:
     return status;
 }
 
+/* Removes the files of a proof that could not be written, and the folder if it is new. */
+static void remove_files(const json_t *made, const char *folder, bool is_new)
+{
+    for (size_t i = 0; i < json_array_size(made); i++)
+        (void)unlink(json_string_value(json_array_get(made, i)));
+    if (is_new)
+        (void)rmdir(folder);
+}
+
 inlay_status proof_run_write(const proof_run *run, file_hash *model, const char *folder, const inlay_options *options,
                              char root[65], inlay_diag *diag)
 {
-    json_t *origin = NULL, *tensors = json_object(), *proof = NULL;
+    json_t *origin = NULL, *tensors = json_object(), *made = json_array(), *proof = NULL;
     char file[PATH_MAX], relative[PATH_MAX];
+    bool is_new = false;
     inlay_status status = INLAY_OK;
 
     if ((size_t)snprintf(file, sizeof file, "%s/proof.json", folder) >= sizeof file) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the path is too long", folder);
         goto done;
     }
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+    is_new = mkdir(folder, 0777) == 0;
+    if (!is_new && errno != EEXIST) {
         status = output_not_created(folder, diag);
         goto done;
     }
     for (uint32_t r = 0; r < run->count; r++) {
         for (uint32_t i = 0; i < run->regions[r].input_count; i++)
-            INLAY_TRY(add_tensor(run, run->regions[r].inputs[i], folder, tensors, diag));
+            INLAY_TRY(add_tensor(run, run->regions[r].inputs[i], folder, tensors, made, diag));
         for (uint32_t i = 0; i < run->regions[r].output_count; i++)
-            INLAY_TRY(add_tensor(run, run->regions[r].outputs[i], folder, tensors, diag));
+            INLAY_TRY(add_tensor(run, run->regions[r].outputs[i], folder, tensors, made, diag));
     }
     INLAY_TRY(lock_origin(model, &origin, diag));
     if (!lock_path_in(file, model->path, relative))
@@ -562,7 +578,10 @@ inlay_status proof_run_write(const proof_run *run, file_hash *model, const char 
     (void)json_object_set_new(proof, "sha256", json_string(root));
     status = lock_write_json(file, proof, diag);
 done:
+    if (status != INLAY_OK)
+        remove_files(made, folder, is_new);
     json_decref(origin);
+    json_decref(made);
     json_decref(tensors);
     json_decref(proof);
     return status;
@@ -720,9 +739,9 @@ static inlay_status load_input(proof_file *proof, uint32_t value, inlay_diag *di
                                 name);
     INLAY_TRY(load_tensor(proof, value, want, json_string_value(json_object_get(tensor, "type")), diag));
     if (proof->run.values[value] == NULL)
-        status = inlay_fail(diag, INLAY_NOT_FOUND,
-                            "%s has no file %s.npy of tensor '%.200s'; the maker of the proof has it", proof->folder,
-                            want, name);
+        status =
+            inlay_fail(diag, INLAY_NOT_FOUND, "%s has no file %s.npy of tensor '%.200s'; the maker of the proof has it",
+                       proof->folder, want, name);
 done:
     return status;
 }
