@@ -197,6 +197,22 @@ static void test_ends(void **state)
     request.max_tokens = 60;
     assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
     assert_non_null(strstr(text, "xy"));
+    request.flags = 0;
+    request.min_tokens = 100;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+    assert_non_null(strstr(text, "xy"));
+    request.min_tokens = 55;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_END);
+    request.prompt = "aB";
+    request.max_tokens = 1;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+    assert_string_equal(text, "B");
+    request.no_repeat_ngram = 1;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+    assert_string_not_equal(text, "B");
+    request.no_repeat_ngram = 2;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+    assert_string_equal(text, "B");
     inlay_text_model_destroy(model);
 }
 

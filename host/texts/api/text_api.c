@@ -94,6 +94,7 @@ static inlay_status set_sampler(struct sampler *sampler, const inlay_text_reques
     } numbers[] = { { "temperature", request->temperature, 0, 2, &sampler->temperature },
                     { "top_p", request->top_p, 0, 1, &sampler->top_p },
                     { "min_p", request->min_p, 0, 1, &sampler->min_p },
+                    { "typical_p", request->typical_p, 0, 1, &sampler->typical_p },
                     { "repetition_penalty", request->repetition_penalty, 0.01f, 100, &sampler->penalty },
                     { "presence_penalty", request->presence_penalty, -2, 2, &sampler->presence },
                     { "frequency_penalty", request->frequency_penalty, -2, 2, &sampler->frequency } };
@@ -289,7 +290,9 @@ inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request
     text->choice.scratch = &model->scratch;
     text->choice.sampler = model->model.text->sampler;
     text->choice.rules = model->model.text->rules;
-    text->ends.min_tokens = text->choice.rules.min_generated;
+    if (known.no_repeat_ngram != INLAY_NONE)
+        text->choice.rules.no_repeat = known.no_repeat_ngram;
+    text->ends.min_tokens = known.min_tokens != INLAY_NONE ? known.min_tokens : text->choice.rules.min_generated;
     text->choice.decoding = (decoding_text){ .choose = choose, .is_over = is_over, .guess = guess, .end = end };
     INLAY_TRY(find_adapter(model, known.adapter, &text->choice.decoding.adapter, diag));
     INLAY_TRY(set_sampler(&text->choice.sampler, &known, diag));

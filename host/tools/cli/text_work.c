@@ -84,6 +84,9 @@ inlay_status text_work_request(const text_args *args, inlay_text_request *reques
     request->temperature = (float)args->temperature;
     request->top_p = (float)args->top_p;
     request->min_p = (float)args->min_p;
+    request->typical_p = (float)args->typical_p;
+    request->no_repeat_ngram = args->no_repeat != TEXT_OPEN ? args->no_repeat : INLAY_NONE;
+    request->min_tokens = args->min_tokens != TEXT_OPEN ? args->min_tokens : INLAY_NONE;
     request->repetition_penalty = (float)args->penalty;
     if (args->schema != NULL)
         status = text_work_read(args->schema, &files[0], diag);

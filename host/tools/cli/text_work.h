@@ -14,9 +14,9 @@ typedef struct text_args {
     const char *stops[TEXT_STOPS + 1];        /* [stop_count] */
     const char *vision, *images[TEXT_IMAGES]; /* [image_count]; of chat */
     uint32_t image_count;
-    uint32_t stop_count, max_tokens, top_k, lookup, context;
+    uint32_t stop_count, max_tokens, min_tokens, no_repeat, top_k, lookup, context;
     uint64_t seed;
-    double temperature, top_p, min_p, penalty;
+    double temperature, top_p, min_p, typical_p, penalty;
     const char *prompt, *system; /* of generate; of chat */
     bool ignores_ends, is_rendered;
 } text_args;
@@ -24,7 +24,8 @@ typedef struct text_args {
 #define TEXT_OPEN UINT32_MAX
 #define TEXT_ARGS_INIT                                                                                                 \
     {                                                                                                                  \
-        .top_k = TEXT_OPEN, .seed = UINT64_MAX, .temperature = -1, .top_p = -1, .min_p = -1, .penalty = -1             \
+        .min_tokens = TEXT_OPEN, .no_repeat = TEXT_OPEN, .top_k = TEXT_OPEN, .seed = UINT64_MAX, .temperature = -1,    \
+        .top_p = -1, .min_p = -1, .typical_p = -1, .penalty = -1                                                       \
     }
 
 error_t text_take_stop(const cli_option *option, void *field, char *arg, struct argp_state *state);
@@ -37,8 +38,12 @@ error_t text_take_stop(const cli_option *option, void *field, char *arg, struct 
         { "top-k", "K", "Sample from the K most probable tokens; 0: all", CLI_NUMBER(text_args, top_k, 0, 1e9) },      \
         { "top-p", "P", "Sample from the fewest tokens of this probability", CLI_NUMBER(text_args, top_p, 0, 1) },     \
         { "min-p", "P", "Sample from tokens of this part of the highest one", CLI_NUMBER(text_args, min_p, 0, 1) },    \
+        { "typical-p", "P", "Sample from the most typical tokens of this probability",                                 \
+          CLI_NUMBER(text_args, typical_p, 0, 1) },                                                                    \
         { "repetition-penalty", "R", "Make tokens of the text less probable",                                          \
           CLI_NUMBER(text_args, penalty, 0.01, 100) },                                                                 \
+        { "no-repeat", "N", "Repeat no N tokens in succession", CLI_NUMBER(text_args, no_repeat, 0, 1e6) },            \
+        { "min-tokens", "N", "End after at least N tokens", CLI_NUMBER(text_args, min_tokens, 0, 1e9) },               \
         { "seed", "N", "The same seed gives the same text", CLI_NUMBER(text_args, seed, 0, 9e15) },                    \
         { "stop", "TEXT", "End before this text; may be repeated", CLI_CALL_ALL(text_take_stop) },                     \
         { "schema", "FILE", "JSON Schema that the text matches", CLI_READ(text_args, schema) },                        \

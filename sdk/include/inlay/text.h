@@ -177,11 +177,18 @@ typedef struct inlay_text_request {
      * negative numbers. */
     const inlay_text_image *images;
     uint64_t image_count;
+    /* sample from tokens of this total probability whose information is nearest to its mean, 0 to 1 (1) */
+    float typical_p;
+    /* so many tokens in succession do not occur twice in the text; 0: no limit; INLAY_NONE: that of the model (0) */
+    uint32_t no_repeat_ngram;
+    /* generated tokens before an end token may end the text; INLAY_NONE: that of the model (0) */
+    uint32_t min_tokens;
+    uint32_t reserved;
 } inlay_text_request;
 #define INLAY_TEXT_REQUEST_INIT                                                                                        \
     {                                                                                                                  \
         sizeof(inlay_text_request), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, NULL, NULL, \
-            0                                                                                                          \
+            0, -1, INLAY_NONE, INLAY_NONE, 0                                                                           \
     }
 
 /* Begins a text, which the next steps generate. The text must be destroyed before the model.

@@ -21,7 +21,7 @@ from ._library import Diag, plugins_in_use
 from .errors import InvalidArgument, Unsupported, check
 from .session import _Options
 
-RENDERED, IGNORE_ENDS = 1, 2  # INLAY_TEXT_*
+RENDERED, IGNORE_ENDS, OPEN = 1, 2, 0xFFFFFFFF  # INLAY_TEXT_*; INLAY_NONE
 _REASONS = ("running", "stop", "length", "stopped", "failed")  # INLAY_TEXT_RUNS ...
 
 
@@ -49,7 +49,8 @@ class _Request(Structure):
                 ("seed", c_uint64), ("stop_count", c_uint32), ("max_tokens", c_uint32), ("flags", c_uint32),
                 ("top_k", c_int32), ("temperature", c_float), ("top_p", c_float), ("min_p", c_float),
                 ("repetition_penalty", c_float), ("presence_penalty", c_float), ("frequency_penalty", c_float),
-                ("adapter", c_char_p)]
+                ("adapter", c_char_p), ("images", c_void_p), ("image_count", c_uint64), ("typical_p", c_float),
+                ("no_repeat_ngram", c_uint32), ("min_tokens", c_uint32), ("reserved", c_uint32)]
 
 
 class _Info(Structure):
@@ -314,7 +315,8 @@ class TextModel:
                  repetition_penalty: Optional[float] = None, presence_penalty: float = 0, frequency_penalty: float = 0,
                  seed: Optional[int] = None, stop: Union[str, Sequence[str]] = (), schema: Any = None,
                  grammar: Optional[str] = None, adapter: Optional[str] = None, ignore_ends: bool = False,
-                 rendered: bool = False) -> Text:
+                 rendered: bool = False, typical_p: Optional[float] = None, no_repeat_ngram: Optional[int] = None,
+                 min_tokens: Optional[int] = None) -> Text:
         """Begins the continuation of a text, or of tokens. None: the value of the model's generation_config.json. The
         same seed gives the same text; None: another one each time. schema: a JSON Schema, as a dict or a text; grammar:
         GBNF. adapter: the name of a LoRA adapter of option adapter. rendered: the prompt has its special tokens
@@ -332,7 +334,9 @@ class TextModel:
             top_p=-1 if top_p is None else top_p, min_p=-1 if min_p is None else min_p,
             repetition_penalty=-1 if repetition_penalty is None else repetition_penalty,
             presence_penalty=presence_penalty, frequency_penalty=frequency_penalty,
-            adapter=_encoded(adapter, "adapter"))
+            adapter=_encoded(adapter, "adapter"), typical_p=-1 if typical_p is None else typical_p,
+            no_repeat_ngram=OPEN if no_repeat_ngram is None else no_repeat_ngram,
+            min_tokens=OPEN if min_tokens is None else min_tokens)
         return Text(self, request)
 
     def render(self, messages: Sequence[Mapping[str, Any]], *, tools: Optional[Sequence[Mapping[str, Any]]] = None,
