@@ -16,7 +16,7 @@
  * head: it takes part in the sums of the Softmax alone. A row whose scores are all -infinity is then 0, and hidden keys
  * take no part, as in ONNX's Attention.
  *
- * CachedAttention(Q, K, V, bias, hidden, k_scale, v_scale) is Attention of Q,
+ * CachedAttention(Q, K, V, bias, hidden, k_scale, v_scale, sink) is Attention of Q,
  * DequantizeRows(K, k_scale) and DequantizeRows(V, v_scale). value_bits: bits of V, if they are not those of K. blank:
  * the result for a query whose scores are all -infinity; guarded: 0, also where a score is NaN; zero: as in ONNX's
  * Attention, where also hidden keys take no part (ops/onnx/attention.c). softcap above 0: a score x becomes softcap
@@ -48,7 +48,7 @@ static const op_row inlay_attention_rows[] = {
       "Q:T, K:T, V:T, bias?:T, hidden?:bool, sink?:T -> Y:T; T=@float_ir4; causal:i=0, guarded:i=0, scale:f",
       infer_attention },
     { "CachedAttention", 1, 0,
-      "Q:T, K:C, V:C, bias?:T, hidden?:bool, k_scale?:float, v_scale?:float -> Y:T; T=float, C=int8|uint8; "
+      "Q:T, K:C, V:C, bias?:T, hidden?:bool, k_scale?:float, v_scale?:float, sink?:T -> Y:T; T=float, C=int8|uint8; "
       "bits:i!{8|4}, blank:s='zero'{'zero'|'nan'|'guarded'}, causal:i=0, scale:f, softcap:f=0, "
       "value_size:i!, value_bits:i{8|4}",
       infer_attention },

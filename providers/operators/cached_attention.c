@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { IN_Q, IN_K, IN_V, IN_BIAS, IN_HIDDEN, IN_K_SCALE, IN_V_SCALE };
+enum { IN_Q, IN_K, IN_V, IN_BIAS, IN_HIDDEN, IN_K_SCALE, IN_V_SCALE, IN_SINK };
 typedef enum blank_rows { BLANK_ZERO, BLANK_NAN, BLANK_GUARDED } blank_rows;
 
 typedef struct cached_state {
@@ -27,7 +27,7 @@ typedef struct cached_plan {
     int64_t batch, heads, shared, queries, keys; /* shared: heads of keys */
     cache_format k, v;
     int64_t k_head, k_step, v_head, v_step; /* elements of the scales from one head, and one element, to the next */
-    mask_steps bias, hidden;
+    mask_steps bias, hidden, sink;
     double scale;
     uint64_t worker_bytes;
 } cached_plan;
@@ -116,6 +116,7 @@ static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
     INLAY_TRY(place_scales(given(plan, IN_V_SCALE), cached, &cached->v, &cached->v_head, &cached->v_step, diag));
     INLAY_TRY(place_mask(given(plan, IN_BIAS), cached, &cached->bias, diag));
     INLAY_TRY(place_mask(given(plan, IN_HIDDEN), cached, &cached->hidden, diag));
+    INLAY_TRY(place_mask(given(plan, IN_SINK), cached, &cached->sink, diag));
     if (k->dims[0] != cached->batch || v->dims[0] != cached->batch || v->dims[1] != cached->shared ||
         v->dims[2] != cached->keys || cached->shared < 1 || cached->heads % cached->shared != 0 ||
         k->dims[3] != cache_row_bytes(&cached->k) || v->dims[3] != cache_row_bytes(&cached->v))
@@ -132,10 +133,10 @@ done:
     return status;
 }
 
-/* Turns scores into probabilities. */
-static void softmax(double *scores, int64_t count, blank_rows blank)
+/* Turns scores into probabilities. sink: one more score, which takes part in the sum; -INFINITY: none. */
+static void softmax(double *scores, int64_t count, blank_rows blank, double sink)
 {
-    double most = -(double)INFINITY, sum = 0;
+    double most = sink, sum = 0;
 
     for (int64_t t = 0; t < count; t++)
         most = scores[t] > most ? scores[t] : most;
@@ -143,6 +144,7 @@ static void softmax(double *scores, int64_t count, blank_rows blank)
         sum += scores[t] = most == -(double)INFINITY && blank == BLANK_ZERO && scores[t] == most
                                ? 0
                                : exp(scores[t] - most); /* NaN if the maximum is -infinity */
+    sum += sink > -(double)INFINITY ? exp(sink - most) : 0;
     for (int64_t t = 0; t < count; t++)
         scores[t] = sum != sum ? (blank == BLANK_GUARDED ? 0 : sum) : sum > 0 ? scores[t] / sum : 0;
 }
@@ -162,12 +164,13 @@ static void attend(const kit_call *call, int64_t batch, int64_t head, int64_t qu
     const int64_t row = (batch * plan->heads + head) * plan->queries + query, at[3] = { batch, head, query };
     const float *q = (const float *)call->in[IN_Q].data + row * plan->k.size;
     float *to = (float *)call->out[0].data + row * plan->v.size;
-    int64_t bias = 0, hidden = 0;
+    int64_t bias = 0, hidden = 0, sink = 0;
     const float *masks;
 
     for (uint32_t axis = 0; axis < 3; axis++) {
         bias += at[axis] * plan->bias.step[axis];
         hidden += at[axis] * plan->hidden.step[axis];
+        sink += at[axis] * plan->sink.step[axis];
     }
     masks = kit_has_input(call, IN_BIAS) ? (const float *)call->in[IN_BIAS].data + bias : NULL;
     for (int64_t t = 0; t < plan->keys; t++) {
@@ -188,7 +191,8 @@ static void attend(const kit_call *call, int64_t batch, int64_t head, int64_t qu
         }
         scores[t] = sum;
     }
-    softmax(scores, plan->keys, state->blank);
+    softmax(scores, plan->keys, state->blank,
+            kit_has_input(call, IN_SINK) ? (double)((const float *)call->in[IN_SINK].data)[sink] : -(double)INFINITY);
     memset(sums, 0, (size_t)plan->v.size * sizeof *sums);
     for (int64_t t = 0; t < plan->keys; t++)
         for (int64_t i = 0;

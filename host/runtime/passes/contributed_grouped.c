@@ -161,7 +161,7 @@ static uint32_t emit_rows(subgraph_builder *builder, const quantized_cache *cach
 /* Whether emit_grouped_attention() has an operator for them. */
 static bool is_one_operator(const attention_operands *operands, const quantized_cache *cache)
 {
-    return operands->sink == INLAY_NONE || (cache->bits == 0 && operands->softcap == 0);
+    return operands->sink == INLAY_NONE || cache->bits != 0 || operands->softcap == 0;
 }
 
 /* Attention-23, whose keys may have fewer heads than the queries; inlay's Attention, which may have a sink; or
@@ -171,7 +171,7 @@ static uint32_t emit_grouped_attention(subgraph_builder *builder, const attentio
 {
     uint32_t output;
 
-    if (operands->sink != INLAY_NONE) {
+    if (operands->sink != INLAY_NONE && cache->bits == 0) {
         output =
             emit_inlay(builder, "Attention", builder_dtype(builder, operands->q),
                        (const uint32_t[]){ operands->q, operands->k, operands->v, emit_added_mask(builder, operands),
@@ -183,7 +183,8 @@ static uint32_t emit_grouped_attention(subgraph_builder *builder, const attentio
         return emit_hiding_attention(builder, operands);
     output = emit_inlay(builder, "CachedAttention", builder_dtype(builder, operands->q),
                         (const uint32_t[]){ operands->q, operands->k, operands->v, emit_added_mask(builder, operands),
-                                            INLAY_NONE, k_scale, v_scale, EMIT_END });
+                                            INLAY_NONE, k_scale, v_scale,
+                                            operands->sink != INLAY_NONE ? operands->sink : EMIT_END, EMIT_END });
     emit_attr_int(builder, "bits", cache->bits);
     emit_attr_int(builder, "value_size", cache->size);
     emit_score_attributes(builder, operands);

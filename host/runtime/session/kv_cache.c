@@ -207,18 +207,23 @@ static const graph_node *dequantized(const struct graph *graph, const graph_node
     return NULL;
 }
 
+/* The sinks of an Attention of inlay; INLAY_NONE: none. */
+static uint32_t sink_of(const graph_node *node)
+{
+    return strcmp(node->info.domain.data, "ai.inlay") == 0 && node->info.input_count > 5 ? node->info.inputs[5]
+                                                                                         : INLAY_NONE;
+}
+
 /* Whether CachedAttention with other keys and values computes the same as this Attention. */
 static bool is_expressible(const struct graph *graph, const graph_node *node)
 {
     const uint32_t mask = node->info.input_count > 3 ? node->info.inputs[3] : INLAY_NONE;
 
-    const bool own = strcmp(node->info.domain.data, "ai.inlay") == 0;
-
-    for (uint32_t i = own ? 5 : 4; i < node->info.input_count; i++)
+    if (strcmp(node->info.domain.data, "ai.inlay") == 0)
+        return true;
+    for (uint32_t i = 4; i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE)
             return false;
-    if (own)
-        return true;
     for (uint32_t o = 1; o < node->info.output_count; o++)
         if (node->info.outputs[o] != INLAY_NONE)
             return false;
@@ -233,15 +238,20 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
 {
     const graph_node *old = graph->nodes[at];
     const bool own = strcmp(old->info.domain.data, "ai.inlay") == 0;
-    graph_node *node =
-        graph_add_node(graph, "CachedAttention", "ai.inlay", old->info.name.data, old->info.input_count, 1);
+    const uint32_t sink = sink_of(old), count = sink != INLAY_NONE ? 5 : old->info.input_count;
+    graph_node *node = graph_add_node(graph, "CachedAttention", "ai.inlay", old->info.name.data,
+                                      sink != INLAY_NONE ? 8 : old->info.input_count, 1);
     const double scale = graph_attr_float(old, "scale", 0), softcap = graph_attr_float(old, "softcap", 0);
     uint32_t *inputs;
 
     if (node == NULL)
         return false;
     inputs = (uint32_t *)(uintptr_t)node->info.inputs;
-    memcpy(inputs, old->info.inputs, old->info.input_count * sizeof *inputs);
+    memcpy(inputs, old->info.inputs, count * sizeof *inputs);
+    if (sink != INLAY_NONE) {
+        inputs[5] = inputs[6] = INLAY_NONE; /* scales */
+        inputs[7] = sink;
+    }
     inputs[1] = keys->info.inputs[0];
     inputs[2] = values->info.inputs[0];
     ((uint32_t *)(uintptr_t)node->info.outputs)[0] = old->info.outputs[0];
@@ -252,7 +262,7 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
            graph_set_attr_int(graph, node, "value_size", graph_attr_int(values, "size", 0)) == INLAY_OK &&
            graph_set_attr_int(graph, node, "causal", own ? graph_attr_int(old, "causal", 0) : 0) == INLAY_OK &&
            graph_set_attr_string(graph, node, "blank",
-                                 !own                                     ? "zero"
+                                 !own || sink != INLAY_NONE               ? "zero"
                                  : graph_attr_int(old, "guarded", 0) != 0 ? "guarded"
                                                                           : "nan") == INLAY_OK &&
            (scale == 0 || graph_set_attr_float(graph, node, "scale", scale) == INLAY_OK) &&

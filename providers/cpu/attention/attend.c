@@ -565,8 +565,7 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
         places[count++] = &key_scales;
     if (attend.values_coded.scales.there)
         places[count++] = &value_scales;
-    if (op->code_bits == 0)
-        INLAY_TRY(cpu_read_mask(build, CPU_ATTENTION_SINK, &attend.sink, &sink));
+    INLAY_TRY(cpu_read_mask(build, cpu_sink_input(op), &attend.sink, &sink));
     if (attend.sink.there)
         places[count++] = &sink;
     if (op->attention.softcap > 0) {

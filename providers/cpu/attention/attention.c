@@ -47,7 +47,7 @@ static bool heads_fit(const inlay_value_info *queries, const inlay_value_info *k
 
 static bool has_sink(const kit_node *node, const cpu_op *op)
 {
-    return op->attention.own && op->code_bits == 0 && kit_input(node, CPU_ATTENTION_SINK) != NULL;
+    return op->attention.own && kit_input(node, cpu_sink_input(op)) != NULL;
 }
 
 /* Whether the sinks are [1, 1 or heads, 1, 1]. */
@@ -101,7 +101,7 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->attention.softcap = (float)kit_attr_float(node->info, "softcap", 0);
     op->attention.causal = kit_attr_int(node->info, op->attention.own ? "causal" : "is_causal", 0) != 0;
     op->attention.blank = blank_of(node, has_sink(node, op));
-    if (has_sink(node, op) && !sink_fits(kit_input(node, CPU_ATTENTION_SINK), in[0], why))
+    if (has_sink(node, op) && !sink_fits(kit_input(node, cpu_sink_input(op)), in[0], why))
         return false;
     op->alpha = (float)kit_attr_float(node->info, "scale", 0);
     return mask_fits(in[3], INLAY_FLOAT, in[0], in[1], why) &&

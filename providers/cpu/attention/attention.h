@@ -3,8 +3,11 @@
 #define CPU_ATTENTION_H
 #include "cpu/region/build.h"
 
-/* The input of ai.inlay's Attention with the sinks; CachedAttention has scales there. */
-enum { CPU_ATTENTION_SINK = 5 };
+/* The input with the sinks of Attention and CachedAttention of ai.inlay. */
+static inline uint32_t cpu_sink_input(const cpu_op *op)
+{
+    return op->code_bits == 0 ? 5 : 7;
+}
 /* The number of keys that the mask of the Attention being lowered has columns for; without a mask, all keys. */
 int64_t cpu_mask_columns(const cpu_build *build);
 /* Strides of a mask: elements from one batch, head, query and key to the next. */
