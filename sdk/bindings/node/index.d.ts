@@ -92,9 +92,13 @@ export interface Sampling {
   topK?: number;
   topP?: number;
   minP?: number;
+  typicalP?: number;
   repetitionPenalty?: number;
   presencePenalty?: number;
   frequencyPenalty?: number;
+  /** So many tokens in succession do not occur twice in the text; 0: no limit. */
+  noRepeatNgram?: number;
+  minTokens?: number;
   /** The same seed gives the same text; undefined: another one each time. */
   seed?: number;
   /** The text ends before each of these. */

@@ -37,7 +37,7 @@ struct text {
     struct text *next; /* of the dropped ones */
 };
 
-enum { STRINGS = 4, NUMBERS = 10 };
+enum { STRINGS = 4, NUMBERS = 13 };
 
 typedef struct text_call {
     napi_async_work work;
@@ -328,6 +328,9 @@ static inlay_status run_begin(text_call *call)
     request.repetition_penalty = (float)numbers[7];
     request.presence_penalty = (float)numbers[8];
     request.frequency_penalty = (float)numbers[9];
+    request.typical_p = (float)numbers[10];
+    request.no_repeat_ngram = (uint32_t)numbers[11];
+    request.min_tokens = (uint32_t)numbers[12];
     call->text = calloc(1, sizeof *call->text);
     if (call->text == NULL)
         return inlay_fail(&call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");

@@ -4,7 +4,7 @@ const fs = require('fs');
 const path = require('path');
 const { invalid, settingsOf } = require('./common.js');
 
-const RENDERED = 1, IGNORE_ENDS = 2; // INLAY_TEXT_*
+const RENDERED = 1, IGNORE_ENDS = 2, OPEN = 0xffffffff; // INLAY_TEXT_*, INLAY_NONE
 const REASONS = ['running', 'stop', 'length', 'stopped', 'failed']; // INLAY_TEXT_RUNS ...
 
 // The addon is in the folder of the one given by INLAY_NODE_ADDON, or of this file. It is loaded for the first model.
@@ -47,8 +47,8 @@ function refuseOthers(options, known) {
     if (!known.includes(name)) throw invalid(Error, `unknown option '${name}'; the options are: ${known.join(', ')}`);
 }
 
-const SAMPLING = ['maxTokens', 'temperature', 'topK', 'topP', 'minP', 'repetitionPenalty', 'presencePenalty',
-  'frequencyPenalty', 'seed', 'stop', 'schema', 'grammar', 'adapter', 'ignoreEnds', 'rendered'];
+const SAMPLING = ['maxTokens', 'temperature', 'topK', 'topP', 'minP', 'typicalP', 'repetitionPenalty', 'presencePenalty',
+  'frequencyPenalty', 'noRepeatNgram', 'minTokens', 'seed', 'stop', 'schema', 'grammar', 'adapter', 'ignoreEnds', 'rendered'];
 
 /* A text in progress: an async iterator of its pieces. Several texts of a model share runs. */
 class Text {
@@ -121,7 +121,8 @@ class TextModel {
       countOf('topK', options.topK, -1), numberOf('temperature', options.temperature, -1),
       numberOf('topP', options.topP, -1), numberOf('minP', options.minP, -1),
       numberOf('repetitionPenalty', options.repetitionPenalty, -1), numberOf('presencePenalty', options.presencePenalty, 0),
-      numberOf('frequencyPenalty', options.frequencyPenalty, 0)];
+      numberOf('frequencyPenalty', options.frequencyPenalty, 0), numberOf('typicalP', options.typicalP, -1),
+      countOf('noRepeatNgram', options.noRepeatNgram, OPEN), countOf('minTokens', options.minTokens, OPEN)];
     return new Text(native().begin(this.#handle, texts, isText ? [] : prompt, stops, numbers));
   }
 
