@@ -41,20 +41,27 @@ static const infill_form forms[] = {
     { .prefix = "[PREFIX]", .suffix = "[SUFFIX]", .suffix_first = true },
 };
 
+static bool has_tokens(const struct tokenizer *tokenizer, const infill_form *form)
+{
+    const char *const texts[] = { form->prefix, form->suffix, form->middle };
+    bool has = true;
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        has = has && (texts[i] == NULL || (texts[i][0] != '\0' && tokenizer_id(tokenizer, texts[i]) >= 0));
+    return has;
+}
+
 bool infill_form_of(const text_model *model, infill_form *out_form)
 {
-    const struct tokenizer *tokenizer = model->tokenizer;
-    const infill_form own = {
-        .prefix = model->fill[0], .suffix = model->fill[1], .middle = model->fill[2], .ends = { model->fill[3] }
-    };
-    const bool has_own = tokenizer_id(tokenizer, own.prefix) >= 0 && tokenizer_id(tokenizer, own.suffix) >= 0 &&
-                         tokenizer_id(tokenizer, own.middle) >= 0;
+    const infill_form own = { .prefix = model->fill[0],
+                              .suffix = model->fill[1],
+                              .middle = model->fill[2],
+                              .ends = { model->fill[3][0] != '\0' ? model->fill[3] : NULL } };
+    const bool has_own = has_tokens(model->tokenizer, &own);
 
     *out_form = own;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (tokenizer_id(tokenizer, forms[i].prefix) >= 0 && tokenizer_id(tokenizer, forms[i].suffix) >= 0 &&
-            (forms[i].middle == NULL || tokenizer_id(tokenizer, forms[i].middle) >= 0) &&
-            (!has_own || strcmp(forms[i].prefix, own.prefix) == 0)) {
+        if (has_tokens(model->tokenizer, &forms[i]) && (!has_own || strcmp(forms[i].prefix, own.prefix) == 0)) {
             *out_form = forms[i];
             return true;
         }
