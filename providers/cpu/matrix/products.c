@@ -8,7 +8,7 @@
 #include "simd/vecmath.h"
 
 enum {
-    ROW_AHEAD = 1024,                /* floats */
+    ROWS_AHEAD = 16,                 /* elements of k between the weights that are multiplied and prefetched */
     PARTS = SGEMM_LANES / VEC_LANES, /* vectors for SGEMM_LANES columns */
     WIDE = PARTS == 1,               /* all columns of a tile are multiplied in one pass */
     SPAN = WIDE ? 1 : 64,            /* elements between two prefetches: a prefetch takes as long as a sum of 8 lanes */
@@ -61,10 +61,11 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
         while (p < end) {
             const int64_t count = end - p < SPAN ? end - p : SPAN;
 
-            for (int64_t i = 0; i < (WIDE ? 1 : ahead_step * SPAN); i += LINE)
+            for (int64_t i = 0; i < (!WIDE ? ahead_step * SPAN : vectors > 1 ? 1 : 0); i += LINE)
                 vec_fetch_far(ahead + i);
             ahead += ahead_step * SPAN;
-            block_sum(rows, vectors, full, &source, count, lines, ROW_AHEAD, sum[0], SGEMM_WIDTH / VEC_LANES);
+            block_sum(rows, vectors, full, &source, count, lines, ROWS_AHEAD * t->b_step, sum[0],
+                      SGEMM_WIDTH / VEC_LANES);
             p += count;
         }
         if (kept) {
@@ -109,10 +110,15 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 #define CELLS_8(X, v) CELLS_6(X, v) X(7, v) X(8, v)
 #define CELLS_12(X, v) CELLS_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
 #if VEC_NARROW
+/* One row needs no prefetches, since its weights are read in sequence, and one vector would wait for its loads. */
+#define LINES(r, v) ((r) > 1 && (v) > 1 ? (v) : 0)
 #define CELL(r, v)                                                                                                     \
     KERNEL_PART(void, tile_##r##_##v, const sgemm_tile *t)                                                             \
     {                                                                                                                  \
-        tile(r, v, false, t->last, 0, t);                                                                              \
+        if (t->last == VEC_LANES) /* a masked load takes one of the execution units of a multiply-add */               \
+            tile(r, v, true, VEC_LANES, LINES(r, v), t);                                                               \
+        else                                                                                                           \
+            tile(r, v, false, t->last, LINES(r, v), t);                                                                \
     }
 CELLS_12(CELL, 1)
 CELLS_12(CELL, 2)
