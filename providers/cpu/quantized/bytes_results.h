@@ -42,17 +42,13 @@ VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *
         uint8_t *output = (uint8_t *)product->output + r * product->y_pixel;
 
         VEC_UNROLL
-        for (int v = 0; v < lines; v++) {
+        for (int v = 0; v < lines; v++, output += sizeof(ivec)) {
             const int64_t left = product->columns - v * VEC_LANES;
 
-            if (left >= VEC_LANES) {
-                int_store(output + v * (int64_t)sizeof(ivec), sum[r][v]);
-            } else if (left > 0) {
-                int32_t rest[VEC_LANES];
-
-                int_store(rest, sum[r][v]);
-                memcpy(output + v * (int64_t)sizeof(ivec), rest, (size_t)left * sizeof rest[0]);
-            }
+            if (left >= VEC_LANES)
+                int_store(output, sum[r][v]);
+            else
+                vec_store_some((float *)(void *)output, vec_first(left), (vec)sum[r][v]);
         }
     }
 }

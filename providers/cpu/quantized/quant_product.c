@@ -180,9 +180,9 @@ static inlay_status multiply(tail_call *call, const cpu_state *state, inlay_run 
     if (tail->scales != NULL)
         memcpy(scales, tail->scales, (size_t)product->n * sizeof *scales);
     else
-        for (int64_t i = 0; i < product->n; i++)
+        for (int64_t i = 0; tail->floats && i < product->n; i++)
             scales[i] = call->scales != NULL ? call->scales[i * tail->scale_step] : 1;
-    for (int64_t i = 0; i < product->n; i++)
+    for (int64_t i = 0; tail->floats && i < product->n; i++)
         shifts[i] = call->bias != NULL ? call->bias[i] : -0.0f;
     call->scale = scales;
     call->shift = shifts;

@@ -31,15 +31,18 @@ bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why
                       "without AVX-512 VNNI there is no exact int8 GEMM of this size");
 }
 
-/* Rows [first, last) in the format of the kernel, *out_step bytes apart: the input itself, or a copy in strip. */
+/* Rows [first, last) in the format of the kernel, *out_step bytes apart: the input itself, or a copy in strip. After a
+ * row whose last quad is not whole the kernel reads the first bytes of the next row, and multiplies them by 0; the last
+ * row is copied. */
 static const uint8_t *prepare_rows(const bytes_product *rows, const uint8_t *input, int64_t first, int64_t last,
                                    int16_t *strip, int64_t *out_step)
 {
     const int64_t whole = rows->k / 4 * 4, depth = rows->quads * 4;
     uint8_t *bytes = (uint8_t *)strip;
+    const bool in_place = !rows->set->wide && (whole == rows->k || last < rows->m);
 
-    *out_step = rows->set->wide ? depth * 2 : whole == rows->k ? rows->k : depth;
-    if (!rows->set->wide && whole == rows->k)
+    *out_step = rows->set->wide ? depth * 2 : in_place ? rows->k : depth;
+    if (in_place)
         return input + first * rows->k;
     INLAY_CHECK((last - first) * *out_step <= STRIP);
     for (int64_t i = first; i < last; i++) {
@@ -188,26 +191,42 @@ const int32_t *bytes_matrix_sums(const bytes_product *product, const void *packe
     return (const int32_t *)(const void *)((const char *)packed + product->packed_bytes) - product->room;
 }
 
-/* Packs the quads of a panel of `room` columns, of which `columns` exist; rows of the matrix are n bytes apart. */
+/* The bytes of up to four rows, `step` bytes apart. */
+static uint32_t quad_of(const uint8_t *from, int64_t step, int64_t rows)
+{
+    uint32_t quad = from[0];
+
+    if (rows == 4)
+        return quad | (uint32_t)from[step] << 8 | (uint32_t)from[2 * step] << 16 | (uint32_t)from[3 * step] << 24;
+    for (int64_t r = 1; r < rows; r++)
+        quad |= (uint32_t)from[r * step] << 8 * r;
+    return quad;
+}
+
+/* Packs the quads of a panel of `room` columns, of which `columns` exist; the others are arbitrary: their sums are
+ * not stored. Rows of the matrix are n bytes apart. flip is XORed with each byte. */
 static void pack_panel(const bytes_product *product, const uint8_t *matrix, uint8_t flip, int64_t columns, int64_t room,
                        uint8_t *to)
 {
+    enum { MANY = 16 }; /* columns that byte_set.interleave reads at once */
     const byte_set *set = product->set;
-    uint8_t quads[BYTES_MOST_RESULTS * 4];
+    uint32_t quads[BYTES_MOST_RESULTS];
 
     INLAY_CHECK(room <= set->width && set->width <= BYTES_MOST_RESULTS);
     for (int64_t k = 0; k < product->k; k += 4, matrix += 4 * product->n, to += 4 * room) {
-        const int64_t rows = product->k - k < 4 ? product->k - k : 4;
-        uint8_t *const row = set->wide ? quads : to;
+        const int64_t rows = product->k - k < 4 ? product->k - k : 4, many = columns / MANY * MANY;
+        const uint32_t flips = flip * 0x01010101u, kept = rows < 4 ? ~(~0u << 8 * rows) : ~0u; /* little-endian */
+        uint32_t *const row = set->wide ? quads : (uint32_t *)(void *)to;
 
-        set->interleave(matrix, product->n, rows, columns, row);
-        memset(row + 4 * columns, 0, (size_t)(4 * (room - columns)));
-        _Pragma("omp simd") for (int64_t i = 0; i < 4 * columns; i++) row[i] ^= flip;
-        for (int64_t i = 0; rows < 4 && i < columns; i++)
-            memset(row + 4 * i + rows, 0, (size_t)(4 - rows));
-        for (int64_t i = 0; set->wide && i < room; i++) {
-            memcpy(to + 2 * i, quads + 4 * i, 2);
-            memcpy(to + 2 * (room + i), quads + 4 * i + 2, 2);
+        if (many > 0)
+            set->interleave(matrix, product->n, rows, many, (uint8_t *)row);
+        if (flip != 0 || rows < 4)
+            _Pragma("omp simd") for (int64_t i = 0; i < many; i++) row[i] = (row[i] ^ flips) & kept;
+        for (int64_t i = many; i < columns; i++)
+            row[i] = (quad_of(matrix + i, product->n, rows) ^ flips) & kept;
+        for (int64_t i = 0; set->wide && i < columns; i++) {
+            memcpy(to + 2 * i, quads + i, 2);
+            memcpy(to + 2 * (room + i), (const char *)(quads + i) + 2, 2);
         }
     }
 }
@@ -228,12 +247,10 @@ void bytes_pack_matrix(const bytes_product *product, const void *matrix, bool is
                          .ending = { .kind = BYTE_SUMS, .first = none } };
 
     /* The sums of columns are a product by a row of ones, which has no offset. */
-    for (int64_t i = 0; i < 4 * product->quads; i++) {
-        if (set->wide)
-            memcpy(ones + 2 * i, &(const int16_t){ 1 }, sizeof(int16_t));
-        else
-            ones[i] = 1;
-    }
+    if (!set->wide)
+        memset(ones, 1, 4 * (size_t)product->quads);
+    for (int64_t i = 0; set->wide && i < 4 * product->quads; i++)
+        memcpy(ones + 2 * i, &(const int16_t){ 1 }, sizeof(int16_t));
     for (int64_t panel = first; panel < past; panel++) {
         const int64_t column = panel * set->width, left = product->n - column,
                       columns = left < set->width ? left : set->width,
