@@ -74,11 +74,12 @@ VEC_INLINE void add_line(const int8_t *const *a, int64_t at, const char *weights
     }
 }
 
-VEC_INLINE void multiply_panel(const nbits_weight_block *block, int panel, bool as_bytes)
+/* Integers have no initial values if weights have zero points or minima: prepare() of nbits.c sets them to 0. */
+VEC_INLINE void multiply_panel(const nbits_weight_block *block, int panel, bool as_bytes, bool zeros)
 {
     const nbits_tile *tile = &block->tile;
     const nbits_shape *shape = tile->shape;
-    const bool zeros = tile->zeros != NULL, joint = shape->joint != 0;
+    const bool joint = shape->joint != 0;
     const int64_t all = nbits_parts(shape), part_bytes = as_bytes ? shape->part : 2 * shape->part;
     const char *weights = (const char *)block->spread.weights + panel * PANEL_BYTES;
     const int8_t *a[ROWS];
@@ -97,15 +98,20 @@ VEC_INLINE void multiply_panel(const nbits_weight_block *block, int panel, bool 
     }
     for (int64_t p = 0; p < block->parts; p++) {
         const int64_t at = (p * NBITS_BESIDE + panel) * NBITS_COLUMNS;
+        int64_t k = p * tile->limbs_part;
+        const int64_t end = k + part_bytes;
         vint dot[ROWS][VECTORS];
 
         VEC_UNROLL
         for (int r = 0; r < ROWS; r++) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++)
-                dot[r][v] = vint_set(as_bytes ? 0 : tile->starts[row[r] + p]);
+                dot[r][v] = vint_set(as_bytes || zeros ? 0 : tile->starts[row[r] + p]);
         }
-        for (int64_t k = p * tile->limbs_part, end = k + part_bytes; k < end; k += 8, weights += 2 * LINE) {
+        add_line(a, k, weights, as_bytes, dot); /* outside of the loop an addition to 0 takes no instruction */
+        add_line(a, k + 4, weights + LINE, as_bytes, dot);
+        weights += 2 * LINE;
+        for (k += 8; k < end; k += 8, weights += 2 * LINE) {
             add_line(a, k, weights, as_bytes, dot);
             add_line(a, k + 4, weights + LINE, as_bytes, dot);
         }
@@ -117,7 +123,7 @@ VEC_INLINE void multiply_panel(const nbits_weight_block *block, int panel, bool 
                           zero = zeros ? vec_load(block->spread.zeros + at + v * VEC_LANES) : vec_zero();
 
                 if (as_bytes)
-                    dot[r][v] = ints_of_words(dot[r][v]) + vint_set(tile->starts[row[r] + p]);
+                    dot[r][v] = ints_of_words(dot[r][v]) + vint_set(zeros ? 0 : tile->starts[row[r] + p]);
                 sum[r][v] = add_part(sum[r][v], dot[r][v], scale, zero, tile->sums[row[r] + p],
                                      tile->factors[row[r] + p], zeros, joint);
             }
@@ -136,6 +142,16 @@ VEC_INLINE void multiply_panel(const nbits_weight_block *block, int panel, bool 
     }
 }
 
+#define PANEL(name, as_bytes, zeros)                                                                                   \
+    static void name(const nbits_weight_block *block, int panel)                                                       \
+    {                                                                                                                  \
+        multiply_panel(block, panel, as_bytes, zeros);                                                                 \
+    }
+PANEL(words, false, false)
+PANEL(words_with_zeros, false, true)
+PANEL(bytes, true, false)
+PANEL(bytes_with_zeros, true, true)
+
 void KERNEL(nbits_block)(const nbits_weight_block *block, nbits_mode mode)
 {
     INLAY_CHECK(block->tile.rows >= 1 && block->tile.rows <= NBITS_FEW_ROWS);
@@ -143,8 +159,8 @@ void KERNEL(nbits_block)(const nbits_weight_block *block, nbits_mode mode)
     INLAY_CHECK(block->parts >= 1 && block->first % NBITS_PARTS + block->parts <= NBITS_PARTS);
     for (int panel = 0; panel * NBITS_COLUMNS < block->tile.columns; panel++) {
         if (are_bytes(block->tile.shape, mode))
-            multiply_panel(block, panel, true);
+            (block->tile.zeros != NULL ? bytes_with_zeros : bytes)(block, panel);
         else
-            multiply_panel(block, panel, false);
+            (block->tile.zeros != NULL ? words_with_zeros : words)(block, panel);
     }
 }
