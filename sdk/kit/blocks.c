@@ -64,6 +64,14 @@ static void join_nibbles(const uint8_t *codes, size_t count, uint8_t *packed)
     }
 }
 
+/* Adds to each of 32 codes `width` bits of a byte, as bits `up` and up; to the next 32 codes the next bits. */
+static void add_bits(const uint8_t bytes[32], size_t width, size_t up, size_t count, uint8_t *codes)
+{
+    for (size_t shift = 0; count > 0; count -= 32, codes += 32, shift += width)
+        for (size_t i = 0; i < 32; i++)
+            codes[i] = (uint8_t)(codes[i] | (bytes[i] >> shift & ((1u << width) - 1)) << up);
+}
+
 /* Adds bit i of the word to code i, as bit 4. */
 static void add_fifth_bits(const uint8_t *word, uint8_t *codes)
 {
@@ -162,8 +170,8 @@ static void unpack_q5_k(const uint8_t *block, uint8_t *codes, float *scales, flo
 {
     for (size_t i = 0; codes != NULL && i < 4; i++)
         split_nibbles(block + 48 + 32 * i, 32, codes + 64 * i);
-    for (size_t i = 0; codes != NULL && i < 256; i++)
-        codes[i] = (uint8_t)(codes[i] | ((block[16 + i % 32] >> i / 32 & 1) << 4));
+    if (codes != NULL)
+        add_bits(block + 16, 1, 4, 256, codes);
     set_minimums(block, codes, scales, zeros);
 }
 
@@ -186,8 +194,9 @@ static void unpack_q6_k(const uint8_t *block, uint8_t *codes, float *scales, flo
         uint8_t *to = codes + 128 * half;
 
         split_nibbles(block + 64 * half, 64, to);
+        add_bits(high + 32 * half, 2, 4, 128, to);
         for (size_t at = 0; at < 128; at++)
-            to[at] = (uint8_t)((to[at] | (high[32 * half + at % 32] >> 2 * (at / 32) & 3) << 4) + 128 - 32);
+            to[at] = (uint8_t)(to[at] + 128 - 32);
     }
 }
 
@@ -257,8 +266,9 @@ static void unpack_iq4_xs(const uint8_t *block, uint8_t *codes, float *scales, f
 /* Two bits of each of 256 codes: bits 2 s and 2 s + 1 of 32 bytes are 32 codes, for s from 0 to 3. */
 static void split_pairs(const uint8_t *packed, uint8_t *codes)
 {
-    for (size_t i = 0; i < 256; i++)
-        codes[i] = packed[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+    memset(codes, 0, 256);
+    add_bits(packed, 2, 0, 128, codes);
+    add_bits(packed + 32, 2, 0, 128, codes + 128);
 }
 
 static void read_scales_q2_k(const uint8_t *block, kit_block_scales *out)
@@ -302,10 +312,12 @@ static void unpack_q3_k(const uint8_t *block, uint8_t *codes, float *scales, flo
     (void)zeros;
     read_scales_q3_k(block, &own);
     set_scales(&own, 16, codes, scales, NULL);
-    if (codes != NULL)
-        split_pairs(block + 32, codes);
-    for (size_t i = 0; codes != NULL && i < 256; i++)
-        codes[i] = (uint8_t)((codes[i] | (block[i % 32] >> i / 32 & 1) << 2) + 8 - 4);
+    if (codes == NULL)
+        return;
+    split_pairs(block + 32, codes);
+    add_bits(block, 1, 2, 256, codes);
+    for (size_t i = 0; i < 256; i++)
+        codes[i] = (uint8_t)(codes[i] + 8 - 4);
 }
 
 /* Codes 0 to 2 minus 1. */
@@ -409,20 +421,20 @@ void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, 
     const int64_t each = type->group / blocks->group, groups = type->elements / blocks->group;
     const uint8_t *block = from;
     uint8_t *packed = codes;
+    const bool whole = codes != NULL && blocks->bits == 8; /* a byte for each code */
 
     for (int64_t at = 0; at < count; at++, block += type->bytes) {
-        uint8_t own[KIT_MAX_BLOCK];
+        uint8_t unpacked[KIT_MAX_BLOCK], *own = whole ? packed : packed != NULL ? unpacked : NULL;
         float own_scales[KIT_MAX_BLOCK], own_zeros[KIT_MAX_BLOCK];
 
-        type->unpack(block, packed != NULL ? own : NULL, own_scales, own_zeros);
+        type->unpack(block, own, own_scales, own_zeros);
         for (int64_t i = 0; scales != NULL && i < groups; i++)
             *scales++ = own_scales[i / each];
         for (int64_t i = 0; zeros != NULL && i < groups; i++)
             *zeros++ = type->zeros ? own_zeros[i / each] : kit_blocks_zero(blocks);
-        for (int64_t i = 0; packed != NULL && type->table != NULL && blocks->bits == 8 && i < type->elements; i++)
-            own[i] = type->table[own[i]];
-        if (packed != NULL && blocks->bits == 8) {
-            memcpy(packed, own, (size_t)type->elements);
+        if (whole) {
+            for (int64_t i = 0; type->table != NULL && i < type->elements; i++)
+                own[i] = type->table[own[i]];
             packed += type->elements;
         } else if (packed != NULL) {
             const int64_t nibbles = type->elements * blocks->bits / 4;

@@ -180,7 +180,22 @@ static words to_panel_order(words x, uint32_t bits)
     return made;
 }
 
-/* Packs `count` words per column from k = `first` on, if the weights of a column are contiguous from a byte on. */
+/* Transposes four vectors of four words. */
+static void transpose(words x[4])
+{
+    const words a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5),
+                b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7),
+                c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5),
+                d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+
+    x[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    x[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    x[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
+/* Packs `count` words per column from k = `first` on, if the weights of a column are contiguous from a byte on. Four
+ * words of four columns are read at once. */
 static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64_t column, int64_t first, int64_t count,
                        uint8_t *out)
 {
@@ -189,27 +204,42 @@ static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64
                           : shape->bits == 8 ? 0x80808080u
                           : shape->bits == 4 ? 0x88888888u
                                              : 0xaaaaaaaau;
+    const int64_t column_bytes = from->n_step * shape->bits / 8;
+    const uint8_t *data = (const uint8_t *)from->data + (column * from->n_step + first) * shape->bits / 8;
 
-    for (int64_t c = 0; c < NBITS_COLUMNS; c++, column++) {
-        const uint8_t *data = (const uint8_t *)from->data + (column * from->n_step + first) * shape->bits / 8;
-        uint8_t *to = out + 4 * c;
-
+    for (int64_t c = 0; c < NBITS_COLUMNS; c += FEW, data += FEW * column_bytes)
         for (int64_t i = 0; i < count; i += FEW) {
             const int64_t n = count - i < FEW ? count - i : FEW;
-            words x = { 0 };
+            words x[FEW] = { 0 };
 
-            if (column < shape->n && n == FEW)
-                memcpy(&x, data + 4 * i, sizeof x);
-            else if (column < shape->n)
-                memcpy(&x, data + 4 * i, (size_t)n * 4);
-            if (column < shape->n)
-                x = to_panel_order(x ^ flip, shape->bits);
-            for (int64_t w = 0; w < n; w++, to += 4 * NBITS_COLUMNS) {
-                const uint32_t word = x[w];
-
-                memcpy(to, &word, sizeof word);
+            for (int64_t l = 0; l < FEW && column + c + l < shape->n; l++) {
+                if (n == FEW)
+                    memcpy(&x[l], data + l * column_bytes + 4 * i, sizeof x[l]);
+                else
+                    memcpy(&x[l], data + l * column_bytes + 4 * i, (size_t)n * 4);
+                x[l] = to_panel_order(x[l] ^ flip, shape->bits);
             }
+            transpose(x);
+            for (int64_t w = 0; w < n; w++)
+                memcpy(out + ((i + w) * NBITS_COLUMNS + c) * 4, &x[w], sizeof x[w]);
         }
+}
+
+/* Reads 16 weights from k = `first` on, one per byte, of up to four columns; those from `last` on are 0. */
+static void read_bytes(const nbits_source *from, int64_t column, int64_t columns, int64_t first, int64_t last,
+                       words x[4])
+{
+    memset(x, 0, 4 * sizeof *x);
+    for (int64_t l = 0; l < columns && l < 4; l++) {
+        const uint8_t *data = (const uint8_t *)from->data + (column + l) * from->n_step + first * from->k_step;
+        uint8_t bytes[sizeof *x] = { 0 };
+
+        if (from->k_step == 1 && first + (int64_t)sizeof *x <= last)
+            memcpy(bytes, data, sizeof bytes);
+        else
+            for (int64_t i = 0; i < (int64_t)sizeof *x && first + i < last; i++)
+                bytes[i] = data[i * from->k_step];
+        memcpy(&x[l], bytes, sizeof bytes);
     }
 }
 
@@ -222,18 +252,16 @@ static void pack_planes(const nbits_shape *shape, const nbits_source *from, int6
     const int64_t unit = nbits_unit((int)shape->bits), unit_words = unit * shape->bits / 32;
 
     for (int64_t k = 0; k < shape->padded; k += unit, out += unit_words * NBITS_COLUMNS * 4)
-        for (int64_t c = 0; c < NBITS_COLUMNS && column + c < shape->n; c++) {
-            const uint8_t *data = (const uint8_t *)from->data + (column + c) * from->n_step;
-            uint32_t quads[8] = { 0 }, high = 0; /* of four weights each */
+        for (int64_t c = 0; c < NBITS_COLUMNS; c += 4) {
+            words quads[8], high = { 0 }; /* of four weights each, in four columns */
 
-            if (from->k_step == 1 && first + k + unit <= last)
-                memcpy(quads, data + first + k, (size_t)unit);
-            else
-                for (int64_t i = 0; i < unit && first + k + i < last; i++)
-                    quads[i / 4] |= (uint32_t)data[(first + k + i) * from->k_step] << i % 4 * 8;
-            for (int64_t g = 0; g < unit / 4; g += 2) {
-                const uint32_t x = quads[g] ^ flip, y = quads[g + 1] ^ flip;
-                const uint32_t low = (x & 0x0f0f0f0f) | (y & 0x0f0f0f0f) << 4;
+            for (int64_t i = 0; i < unit; i += sizeof *quads) {
+                read_bytes(from, column + c, shape->n - column - c, first + k + i, last, quads + i / 4);
+                transpose(quads + i / 4);
+            }
+            for (uint32_t g = 0; g < unit / 4; g += 2) {
+                const words x = quads[g] ^ flip, y = quads[g + 1] ^ flip;
+                const words low = (x & 0x0f0f0f0f) | (y & 0x0f0f0f0f) << 4;
 
                 high |= (x >> 4 & high_mask) << g * high_bits | (y >> 4 & high_mask) << (g + 1) * high_bits;
                 memcpy(out + (g / 2 * NBITS_COLUMNS + c) * 4, &low, sizeof low);
