@@ -64,8 +64,11 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
             for (int64_t i = 0; i < (!WIDE ? ahead_step * SPAN : vectors > 1 ? 1 : 0); i += LINE)
                 vec_fetch_far(ahead + i);
             ahead += ahead_step * SPAN;
-            block_sum(rows, vectors, full, &source, count, lines, ROWS_AHEAD * t->b_step, sum[0],
-                      SGEMM_WIDTH / VEC_LANES);
+            if (lines > 0 && k > ROWS_AHEAD)
+                block_sum(rows, vectors, full, &source, count, lines, ROWS_AHEAD * t->b_step, sum[0],
+                          SGEMM_WIDTH / VEC_LANES);
+            else
+                block_sum(rows, vectors, full, &source, count, 0, 0, sum[0], SGEMM_WIDTH / VEC_LANES);
             p += count;
         }
         if (kept) {
@@ -110,8 +113,8 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 #define CELLS_8(X, v) CELLS_6(X, v) X(7, v) X(8, v)
 #define CELLS_12(X, v) CELLS_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
 #if VEC_NARROW
-/* One row needs no prefetches, since its weights are read in sequence, and one vector would wait for its loads. */
-#define LINES(r, v) ((r) > 1 && (v) > 1 ? (v) : 0)
+/* Prefetches of few rows, or of one vector, would take as long as its multiply-adds. */
+#define LINES(r, v) ((r) > 3 && (v) > 1 ? (v) : 0)
 #define CELL(r, v)                                                                                                     \
     KERNEL_PART(void, tile_##r##_##v, const sgemm_tile *t)                                                             \
     {                                                                                                                  \
