@@ -65,11 +65,18 @@ static void join_nibbles(const uint8_t *codes, size_t count, uint8_t *packed)
 }
 
 /* Adds to each of 32 codes `width` bits of a byte, as bits `up` and up; to the next 32 codes the next bits. */
-static void add_bits(const uint8_t bytes[32], size_t width, size_t up, size_t count, uint8_t *codes)
+static void add_bits(const uint8_t bytes[32], uint32_t width, uint32_t up, size_t count, uint8_t *codes)
 {
-    for (size_t shift = 0; count > 0; count -= 32, codes += 32, shift += width)
-        for (size_t i = 0; i < 32; i++)
-            codes[i] = (uint8_t)(codes[i] | (bytes[i] >> shift & ((1u << width) - 1)) << up);
+    const uint64_t mask = UINT64_C(0x0101010101010101) * ((1u << width) - 1);
+
+    for (size_t at = 0; at < count; at += 8) {
+        uint64_t x, y;
+
+        memcpy(&x, bytes + at % 32, sizeof x);
+        memcpy(&y, codes + at, sizeof y);
+        y |= (x >> at / 32 * width & mask) << up;
+        memcpy(codes + at, &y, sizeof y);
+    }
 }
 
 /* Adds bit i of the word to code i, as bit 4. */
