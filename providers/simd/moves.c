@@ -21,15 +21,6 @@ static void interleave(const float *input, int64_t step, int64_t pixels, float *
             output[3 * w + c] = input[c * step + w];
 }
 
-/* Interleaves two rows. */
-VEC_INLINE void interleave_2(const float *restrict a, const float *restrict b, int64_t count, float *restrict output)
-{
-    for (int64_t i = 0; i < count; i++) {
-        output[2 * i] = a[i];
-        output[2 * i + 1] = b[i];
-    }
-}
-
 /* Splits input[pixels][3] into three rows. */
 static void deinterleave(const float *input, float *output, int64_t step, int64_t pixels)
 {
@@ -360,6 +351,44 @@ VEC_INLINE void turn_squares(const char *input, int64_t x_row, char *output, int
         }
 }
 
+/* Interleaves the elements of the lower or upper halves of x and y: halves of each 128 bits, then these. */
+VEC_INLINE vec zip_wide(const int size, const bool upper, vec x, vec y)
+{
+    if (size >= WORD)
+        return vec_zip(size / WORD, upper, x, y);
+    return size == 2 ? vec_zip(4, upper, vec_zip_halves_low(x, y), vec_zip_halves_high(x, y))
+                     : vec_zip(4, upper, vec_zip_bytes_low(x, y), vec_zip_bytes_high(x, y));
+}
+
+/* Interleaves 2 or 4 rows of at least one vector. The last vectors overlap the previous ones. */
+VEC_INLINE void interleave_wide(const int size, const int rows, const char *x, int64_t x_row, char *y, int64_t columns)
+{
+    const int64_t side = VEC_LANES * WORD / size;
+
+    for (int64_t c0 = 0; c0 < columns; c0 += side) {
+        const int64_t c = c0 < columns - side ? c0 : columns - side;
+        vec v[4];
+
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            v[r] = vec_load((const float *)(const void *)(x + r * x_row + c * size));
+        VEC_UNROLL
+        for (int step = 1; step < rows; step *= 2) {
+            const vec a = v[0], b = v[1], p = v[rows / 2], q = v[rows - 1];
+
+            v[0] = zip_wide(size, false, a, p);
+            v[1] = zip_wide(size, true, a, p);
+            if (rows == 4) {
+                v[2] = zip_wide(size, false, b, q);
+                v[3] = zip_wide(size, true, b, q);
+            }
+        }
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++)
+            vec_store((float *)(void *)(y + c * rows * size) + r * VEC_LANES, v[r]);
+    }
+}
+
 /* Splits contiguous pixels of 3 elements into planes. */
 #define PART_3(T, size)                                                                                                \
     VEC_INLINE void part_3_##size(const char *x, char *y, int64_t y_row, int64_t pixels)                               \
@@ -418,9 +447,10 @@ VEC_INLINE void turn(const int size, const move_turns *turns)
             turn_squares(x, x_row, y, y_row, rows, columns, size <= 4 ? 4 / size : 1);
         else if (size == 4 && rows == 3 && y_row == 3 * WORD && is_aligned(x, x_row, y, y_row))
             interleave((const float *)(const void *)x, x_row / WORD, columns, (float *)(void *)y);
-        else if (size == 4 && rows == 2 && y_row == 2 * WORD && is_aligned(x, x_row, y, y_row))
-            interleave_2((const float *)(const void *)x, (const float *)(const void *)(x + x_row), columns,
-                         (float *)(void *)y);
+        else if (rows == 2 && y_row == 2 * size && columns * size >= VEC_LANES * WORD)
+            interleave_wide(size, 2, x, x_row, y, columns);
+        else if (rows == 4 && y_row == 4 * size && columns * size >= VEC_LANES * WORD)
+            interleave_wide(size, 4, x, x_row, y, columns);
         else if (size == 4 && columns == 3 && x_row == 3 * WORD && is_aligned(x, x_row, y, y_row))
             deinterleave((const float *)(const void *)x, (float *)(void *)y, y_row / WORD, rows);
         else if (size == 1 && columns == 3 && x_row == 3)

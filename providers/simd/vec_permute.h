@@ -1,6 +1,8 @@
 /* vec_permute.h - vectors in another order:
  *   vec_permute(x, at)           lane i is lane at[i] of x; at: int32_t[VEC_LANES]
- *   vec_even(x, y)  vec_odd(x, y)  lanes 0, 2, 4 ... or 1, 3, 5 ... of x, then of y */
+ *   vec_even(x, y)  vec_odd(x, y)  lanes 0, 2, 4 ... or 1, 3, 5 ... of x, then of y
+ *   vec_zip(group, upper, x, y)  interleaves the lower or upper halves of x and y by groups of 1, 2 or 4 lanes
+ *                                (constants) */
 #ifndef SIMD_VEC_PERMUTE_H
 #define SIMD_VEC_PERMUTE_H
 #include "simd/vec.h"
@@ -51,5 +53,29 @@ VEC_INLINE vec vec_even(vec x, vec y)
 VEC_INLINE vec vec_odd(vec x, vec y)
 {
     return VEC_EACH_SECOND(x, y, 1);
+}
+
+/* The lane of x, then y, that becomes lane i of an interleave by groups of g lanes, of the lanes from `from` on. */
+#define VEC_ZIPPED(i, g, from) ((i) / (g) / 2 * (g) + (i) % (g) + (from) + (i) / (g) % 2 * VEC_LANES)
+#define VEC_ZIPPED_4(i, g, from)                                                                                       \
+    VEC_ZIPPED(i, g, from), VEC_ZIPPED((i) + 1, g, from), VEC_ZIPPED((i) + 2, g, from), VEC_ZIPPED((i) + 3, g, from)
+#if defined(KERNEL_IS_avx512)
+#define VEC_ZIP_GROUPS(x, y, g, from)                                                                                  \
+    __builtin_shufflevector(x, y, VEC_ZIPPED_4(0, g, from), VEC_ZIPPED_4(4, g, from), VEC_ZIPPED_4(8, g, from),        \
+                            VEC_ZIPPED_4(12, g, from))
+#elif defined(KERNEL_IS_avx2) || defined(KERNEL_IS_rvv) || defined(KERNEL_IS_uniform_c)
+#define VEC_ZIP_GROUPS(x, y, g, from) __builtin_shufflevector(x, y, VEC_ZIPPED_4(0, g, from), VEC_ZIPPED_4(4, g, from))
+#else
+#define VEC_ZIP_GROUPS(x, y, g, from) __builtin_shufflevector(x, y, VEC_ZIPPED_4(0, g, from))
+#endif
+VEC_INLINE vec vec_zip(const int group, const bool upper, vec x, vec y)
+{
+    if (group == VEC_LANES)
+        return upper ? y : x;
+    if (group == 1)
+        return upper ? VEC_ZIP_GROUPS(x, y, 1, VEC_LANES / 2) : VEC_ZIP_GROUPS(x, y, 1, 0);
+    if (group == 2)
+        return upper ? VEC_ZIP_GROUPS(x, y, 2, VEC_LANES / 2) : VEC_ZIP_GROUPS(x, y, 2, 0);
+    return upper ? VEC_ZIP_GROUPS(x, y, 4, VEC_LANES / 2) : VEC_ZIP_GROUPS(x, y, 4, 0);
 }
 #endif
