@@ -85,35 +85,54 @@ static bool find_least(const float *input, int64_t count, int64_t k, uint64_t fl
     return true;
 }
 
-/* One of the best k of each of LANES rows: its rank, with the order of signed integers, and its index. */
+/* One of the best k of each of LANES rows: its key above the complement of its index, with the order of signed
+ * integers. */
 typedef struct top_k_lanes {
-    int64_t rank[LANES], index[LANES];
+    int64_t rank[LANES];
 } top_k_lanes;
+
+/* Selects the best k of a row of other elements that was converted to floats. Returns false if the floats do not
+ * suffice: they are not exact, and two of the best k + 1 are equal. */
+static void select_f32(const void *data, int64_t count, int64_t k, uint64_t flip, rank_entry *best, float *row);
+static bool select_floats(const float *row, bool exact, int64_t count, int64_t k, uint64_t flip, rank_entry *best)
+{
+    const int64_t selected = exact || k == count ? k : k + 1;
+
+    select_f32(row, count, selected, flip, best, NULL);
+    for (int64_t i = 1; i < selected && !exact; i++)
+        if (row[best[i - 1].index] == row[best[i].index])
+            return false;
+    return true;
+}
 
 #define IS_F32 _Generic((T)0, float : true, default : false)
 #define KEY(x) _Generic((ACC)0, float : rank_key_f32, double : rank_key_f64)(LOAD(x))
 #define VALUE(x) LOAD(x)
 #define NARROW(x) (uint32_t) KEY(x)
+#define EXACT(x) ((ACC)(float)(x) == (x))
 #define BODY "top_k.inc"
 #include "operators/floats.inc"
 #undef KEY
 #undef VALUE
 #undef NARROW
+#undef EXACT
 
 #define KEY(x) ((T)-1 < (T)1 ? (uint64_t)rank_key_i64((int64_t)(x)) : (uint64_t)(x))
 #define VALUE(x) (x)
 #define NARROW(x) ((uint32_t)(x) ^ ((T)-1 < (T)1 ? UINT32_C(1) << 31 : 0))
+#define EXACT(x) ((UNSIGNED)(x) + ((T)-1 < (T)1 ? 1u << 24 : 0) <= ((T)-1 < (T)1 ? 1u << 25 : 1u << 24))
 #define BODY "top_k.inc"
 #include "operators/integers.inc"
 
 typedef struct top_k_functions {
-    void (*select)(const void *data, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
+    void (*select)(const void *data, int64_t count, int64_t k, uint64_t flip, rank_entry *best, float *row);
     void (*select_lanes)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, top_k_lanes *lists);
+    bool (*narrow)(const void *data, int64_t step, int64_t rows, int64_t columns, float *to);
     void (*spread)(const char *const *from, int64_t inner, int64_t count, int64_t lanes, void *columns);
 } top_k_functions;
 #define FUNCTIONS(suffix)                                                                                              \
     {                                                                                                                  \
-        select_##suffix, select_lanes_##suffix, spread_##suffix                                                        \
+        select_##suffix, select_lanes_##suffix, narrow_##suffix, spread_##suffix                                       \
     }
 static const top_k_functions by_dtype[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = FUNCTIONS(f32),     [INLAY_DOUBLE] = FUNCTIONS(f64), [INLAY_FLOAT16] = FUNCTIONS(f16),
@@ -148,26 +167,33 @@ static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
 
 /* Are the rows read as lanes of columns? Not if lists are so long that insertions take the time, nor contiguous rows so
  * long that most of their blocks have none of the best. */
-static bool has_lanes(int64_t rows, int64_t count, int64_t k, int64_t inner, int64_t element)
+static bool has_lanes(int64_t rows, int64_t count, int64_t k, int64_t inner)
 {
     const int64_t long_row = 16 * BLOCK;
 
-    return k <= (element < 8 ? FEW : FEW / 2) && rows >= LANES / 2 && count <= UINT32_MAX &&
-           (inner > LANES || count < long_row);
+    return k <= FEW && rows >= LANES / 2 && count <= UINT32_MAX && (inner > LANES || count < long_row);
 }
 
-/* Entries of a worker for copies of up to COLUMNS or LANES rows; 0 if rows are contiguous and there are no lanes. */
-static int64_t copies_room(int64_t count, int64_t inner, int64_t element, bool lanes)
-{
-    const int64_t bytes = count * (lanes ? LANES : inner < COLUMNS ? inner : COLUMNS) * element;
+/* Memory of a worker, in entries: the best of its rows, copies of rows whose elements are not adjacent, and floats
+ * (select_floats, select_narrowed). */
+typedef struct top_k_rooms {
+    int64_t best, copies, floats;
+} top_k_rooms;
 
-    return lanes || inner > 1 ? (bytes + (int64_t)sizeof(rank_entry) - 1) / (int64_t)sizeof(rank_entry) : 0;
+static int64_t entries_of(int64_t bytes)
+{
+    return (bytes + (int64_t)sizeof(rank_entry) - 1) / (int64_t)sizeof(rank_entry);
 }
 
-/* Entries of a worker for the best of its rows, before the copies. */
-static int64_t best_room(int64_t count, int64_t k, bool lanes)
+static top_k_rooms rooms_of(int64_t count, int64_t k, int64_t inner, inlay_dtype dtype, bool lanes)
 {
-    return lanes ? k * (int64_t)(sizeof(top_k_lanes) / sizeof(rank_entry)) : worker_room(count, k);
+    const int64_t element = strided_element_bytes(dtype), copied = lanes ? LANES : inner < COLUMNS ? inner : COLUMNS;
+    const int64_t lists = (k + 1) * (int64_t)(sizeof(top_k_lanes) / sizeof(rank_entry));
+    const int64_t best = worker_room(count, k), more = worker_room(count, k + 1), most = best > more ? best : more;
+
+    return (top_k_rooms){ lanes && lists > most ? lists : most,
+                          lanes || inner > 1 ? entries_of(count * copied * element) : 0,
+                          dtype == INLAY_FLOAT ? 0 : entries_of(count * (lanes ? LANES : 1) * (int64_t)sizeof(float)) };
 }
 
 /* The workspace has entries for each worker. */
@@ -181,11 +207,12 @@ static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *
     if (status != INLAY_OK || output->count < 0 || output->rank != input->rank)
         return status;
     if (output->dims[axis] <= INT64_MAX / 1024 && input->dims[axis] <= INT64_MAX / 1024) {
-        const int64_t count = input->dims[axis], k = output->dims[axis], element = strided_element_bytes(input->dtype);
+        const int64_t count = input->dims[axis], k = output->dims[axis];
         const int64_t inner = strided_product(input->dims, axis + 1, input->rank);
-        const bool lanes = k > 0 && has_lanes(output->count / k, count, k, inner, element);
+        const top_k_rooms rooms =
+            rooms_of(count, k, inner, input->dtype, k > 0 && has_lanes(output->count / k, count, k, inner));
 
-        entries = (uint64_t)best_room(count, k, lanes) + (uint64_t)copies_room(count, inner, element, lanes);
+        entries = (uint64_t)rooms.best + (uint64_t)rooms.copies + (uint64_t)rooms.floats;
     }
     if (entries == UINT64_MAX ||
         __builtin_mul_overflow(entries, sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
@@ -202,17 +229,21 @@ typedef struct top_k_job {
     int64_t count, k, inner;
     uint64_t flip;
     uint32_t element;
-    bool lanes;
+    top_k_rooms rooms;
 } top_k_job;
 
-/* The memory of a worker; *out_copies: for copies of rows. */
-static void *room_of(const top_k_job *job, uint32_t worker, void **out_copies)
-{
-    const int64_t best = best_room(job->count, job->k, job->lanes);
-    rank_entry *room = job->room + worker * (best + copies_room(job->count, job->inner, job->element, job->lanes));
+/* The memory of a worker. */
+typedef struct top_k_memory {
+    void *best, *copy;
+    float *floats;
+} top_k_memory;
 
-    *out_copies = room + best;
-    return room;
+static top_k_memory memory_of(const top_k_job *job, uint32_t worker)
+{
+    const top_k_rooms *rooms = &job->rooms;
+    rank_entry *best = job->room + worker * (rooms->best + rooms->copies + rooms->floats);
+
+    return (top_k_memory){ best, best + rooms->best, (float *)(void *)(best + rooms->best + rooms->copies) };
 }
 
 static void copy_element(char *to, const char *from, uint32_t bytes)
@@ -246,13 +277,19 @@ static void copy_columns(const top_k_job *job, char *to, const char *from, int64
         &(move_turns){ from, to, inner * element, count * element, count, columns, 1, 0, 0 });
 }
 
+/* Selects the best of a row of adjacent elements. */
+static void select_row(const top_k_job *job, const top_k_memory *memory, const char *row, int64_t to)
+{
+    job->functions->select(row, job->count, job->k, job->flip, memory->best, memory->floats);
+    put_best(job, row, memory->best, to);
+}
+
 /* A unit of work is a row: (index before the axis, index after it). */
 static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const top_k_job *job = user;
     const int64_t row_bytes = job->count * job->element;
-    void *copy;
-    rank_entry *best = room_of(job, worker, &copy);
+    const top_k_memory memory = memory_of(job, worker);
 
     INLAY_CHECK(job->k > 0 && job->k <= job->count && job->inner > 0);
     for (int64_t row = begin, columns; row < end; row += columns) {
@@ -262,13 +299,11 @@ static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t
         columns = left < COLUMNS ? left : COLUMNS;
         columns = columns < end - row ? columns : end - row;
         if (job->inner > 1) {
-            copy_columns(job, copy, from, columns);
-            from = copy;
+            copy_columns(job, memory.copy, from, columns);
+            from = memory.copy;
         }
-        for (int64_t c = 0; c < columns; c++, from += row_bytes) {
-            job->functions->select(from, job->count, job->k, job->flip, best);
-            put_best(job, from, best, outer * job->k * job->inner + inner + c);
-        }
+        for (int64_t c = 0; c < columns; c++, from += row_bytes)
+            select_row(job, &memory, from, outer * job->k * job->inner + inner + c);
     }
     return INLAY_OK;
 }
@@ -281,7 +316,7 @@ static void put_lanes(const top_k_job *job, const top_k_lanes *lists, int64_t la
 
     for (int64_t j = 0; j < job->k; j++)
         for (int64_t lane = 0; lane < lanes; lane++, to[lane - 1] += job->inner) {
-            const int64_t index = lists[j].index[lane];
+            const int64_t index = (int64_t)(uint32_t)~lists[j].rank[lane];
 
             if (job->indices != NULL)
                 job->indices[to[lane]] = index;
@@ -290,18 +325,37 @@ static void put_lanes(const top_k_job *job, const top_k_lanes *lists, int64_t la
         }
 }
 
-/* The same for LANES rows at once. They are read in place where they are next to each other. */
+/* Selects the best of `lanes` columns of wide elements, converted to floats. Returns false if the floats do not suffice
+ * (select_floats). */
+static bool select_narrowed(const top_k_job *job, const void *data, int64_t step, int64_t lanes, float *floats,
+                            top_k_lanes *lists)
+{
+    const bool dense = step == LANES;
+    const int64_t count = job->count;
+    const bool exact = job->functions->narrow(data, step, dense ? 1 : count, dense ? count * LANES : LANES, floats);
+    const int64_t selected = exact || job->k == count ? job->k : job->k + 1;
+
+    by_dtype[INLAY_FLOAT].select_lanes(floats, LANES, count, selected, job->flip, lists);
+    for (int64_t j = 1; j < selected && !exact; j++)
+        for (int64_t lane = 0; lane < lanes; lane++)
+            if (lists[j - 1].rank[lane] >> 32 == lists[j].rank[lane] >> 32)
+                return false;
+    return true;
+}
+
+/* Selects the best of LANES rows at once. They are read in place where they are next to each other. */
 static inlay_status top_k_lanes_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const top_k_job *job = user;
     const char *from[LANES];
     int64_t to[LANES];
-    void *copy;
-    top_k_lanes *lists = room_of(job, worker, &copy);
+    const top_k_memory memory = memory_of(job, worker);
 
-    memset(copy, 0, (size_t)(job->count * LANES * job->element)); /* lanes without a row */
+    memset(memory.copy, 0, (size_t)(job->count * LANES * job->element)); /* lanes without a row */
     for (int64_t row = begin; row < end; row += LANES) {
         const int64_t lanes = end - row < LANES ? end - row : LANES, first = row % job->inner;
+        const bool in_place = lanes == LANES && first + LANES <= job->inner;
+        const void *data = memory.copy;
         int64_t outer = row / job->inner, inner = first;
 
         for (int64_t lane = 0; lane < lanes; lane++) {
@@ -310,17 +364,25 @@ static inlay_status top_k_lanes_range(void *user, int64_t begin, int64_t end, ui
             outer += inner + 1 == job->inner;
             inner = inner + 1 == job->inner ? 0 : inner + 1;
         }
-        if (lanes == LANES && first + LANES <= job->inner) {
-            job->functions->select_lanes(from[0], job->inner, job->count, job->k, job->flip, lists);
-        } else {
-            if (job->inner == 1)
-                KERNEL_BEST(moves)->turn[__builtin_ctz(job->element)](&(move_turns){
-                    from[0], copy, job->count * job->element, LANES * job->element, lanes, job->count, 1, 0, 0 });
-            else
-                job->functions->spread(from, job->inner, job->count, lanes, copy);
-            job->functions->select_lanes(copy, LANES, job->count, job->k, job->flip, lists);
+        if (in_place)
+            data = from[0];
+        else if (job->inner == 1)
+            KERNEL_BEST(moves)->turn[__builtin_ctz(job->element)](&(move_turns){
+                from[0], memory.copy, job->count * job->element, LANES * job->element, lanes, job->count, 1, 0, 0 });
+        else
+            job->functions->spread(from, job->inner, job->count, lanes, memory.copy);
+        if (job->element <= sizeof(uint32_t)) {
+            job->functions->select_lanes(data, in_place ? job->inner : LANES, job->count, job->k, job->flip,
+                                         memory.best);
+        } else if (!select_narrowed(job, data, in_place ? job->inner : LANES, lanes, memory.floats, memory.best)) {
+            for (int64_t lane = 0; lane < lanes; lane++) {
+                if (job->inner > 1)
+                    copy_columns(job, memory.copy, from[lane], 1);
+                select_row(job, &memory, job->inner > 1 ? memory.copy : from[lane], to[lane]);
+            }
+            continue;
         }
-        put_lanes(job, lists, lanes, from, to);
+        put_lanes(job, memory.best, lanes, from, to);
     }
     return INLAY_OK;
 }
@@ -333,6 +395,7 @@ static inlay_status run_top_k(const kit_call *call)
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
     uint32_t axis;
+    bool lanes;
 
     if (job.functions->select == NULL)
         return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
@@ -354,9 +417,10 @@ static inlay_status run_top_k(const kit_call *call)
     job.inner = strided_product(input->dims, axis + 1, input->rank);
     job.flip = state->largest ? 0 : UINT64_MAX;
     job.element = strided_element_bytes(input->dtype);
-    job.lanes = has_lanes(output->count / job.k, job.count, job.k, job.inner, job.element);
+    lanes = has_lanes(output->count / job.k, job.count, job.k, job.inner);
+    job.rooms = rooms_of(job.count, job.k, job.inner, input->dtype, lanes);
     INLAY_TRY(kit_parallel(call, output->count / job.k, (8192 / job.count + LANES) / LANES * LANES,
-                           job.lanes ? top_k_lanes_range : top_k_range, &job));
+                           lanes ? top_k_lanes_range : top_k_range, &job));
 done:
     return status;
 }
@@ -378,13 +442,14 @@ static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost 
     k = (double)output->dims[axis];
     rows = (double)input->count / axis_length;
     if (has_lanes((int64_t)rows, input->dims[axis], output->dims[axis],
-                  strided_product(input->dims, (uint32_t)axis + 1, input->rank), strided_element_bytes(input->dtype))) {
+                  strided_product(input->dims, (uint32_t)axis + 1, input->rank))) {
         const bool wide = strided_element_bytes(input->dtype) == 8;
         const double early = fmin(axis_length, 2 * LANES * k); /* all elements are inserted, then some */
         const double inserted = early + LANES * k * log(axis_length / early);
 
         work_cost_of_moves(
-            shapes, rows * (axis_length * (wide ? 0.3 : 0.15) + inserted * k * (wide ? 0.26 : 0.08) + 2 + 2 * k), cost);
+            shapes, rows * (axis_length * (wide ? 0.3 : 0.15) + inserted * (wide ? k + 1 : k) * 0.08 + 2 + 2 * k),
+            cost);
         return;
     }
     work_cost(shapes, rows * (axis_length / 4 + k * (k <= FEW ? (2 + log(axis_length / k)) * log2(k + 1) : 20)), 1.5,
