@@ -1,8 +1,8 @@
 /* convert.c - conversion of ranges of any element type.
  *
- * The loops from and to float, and the loop to int64, are compiled for each instruction set (convert_loops.c). Those
- * from and to double and from int64 are compiled once: with two dozen types each, and rarely used, they would be a
- * twentieth of the plugin. */
+ * The loops from and to float, to int64, and from double to common integers, are compiled for each instruction set
+ * (convert_loops.c). The others from and to double and from int64 are compiled once: with two dozen types each, and
+ * rarely used, they would be a twentieth of the plugin. */
 #include "simd/convert_cases.h"
 #include "inlay/check.h"
 #include "simd/convert_loops.h"
@@ -95,6 +95,8 @@ static void numbers_by_blocks(inlay_dtype to, void *restrict dst, int64_t first,
     enum { BLOCK = 1024 };
     const convert_loops *const loops = KERNEL_BEST(convert_loops);
 
+    /* Only some data need this function, but programs of `inlay bundle` include what a first run calls. */
+    loops->numbers_from_f32(to, dst, first, 0, src, how);
     for (int64_t i = 0; i < count; i += BLOCK) {
         const int64_t n = count - i < BLOCK ? count - i : BLOCK;
 
@@ -169,11 +171,28 @@ static void halves_from_f64(uint16_t *dst, const double *src, int64_t count)
     }
 }
 
+static void integers_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count,
+                              const double *restrict src, uint32_t how)
+{
+    enum { BLOCK = 1024 };
+
+    part_from_f64(to, dst, first, 0, src, how); /* as above */
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        const int64_t n = count - i < BLOCK ? count - i : BLOCK;
+
+        if (!KERNEL_BEST(convert_loops)->small_from_f64(to, dst, first + i, n, src + i))
+            part_from_f64(to, dst, first + i, n, src + i, how);
+    }
+}
+
 void convert_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const double *restrict src,
                       uint32_t how)
 {
     if (to == INLAY_FLOAT16)
         halves_from_f64((uint16_t *)dst + first, src, count);
+    else if (to == INLAY_UINT8 || to == INLAY_INT8 || to == INLAY_UINT16 || to == INLAY_INT16 || to == INLAY_INT32 ||
+             to == INLAY_INT64)
+        integers_from_f64(to, dst, first, count, src, how);
     else if (to != INLAY_FLOAT && to != INLAY_DOUBLE)
         (is_number(to) ? part_from_f64 : part_odd_from_f64)(to, dst, first, count, src, how);
     else if (to == INLAY_FLOAT)

@@ -107,6 +107,34 @@ static bool small_from_f32(inlay_dtype to, void *restrict dst, int64_t first, in
     return true;
 }
 
+static bool small_from_f64(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const double *restrict src)
+{
+    int64_t largest = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t magnitude = (int64_t)(f64_bits(src[i]) & UINT64_MAX >> 1);
+
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest >= INT64_C(0x41e0000000000000)) /* 2^31, infinity and NaN */
+        return false;
+    switch (to) { /* signed and unsigned integers have the same low bits */
+    case INLAY_INT8:
+        CASE(UINT8, uint8_t, (uint8_t)(int32_t)src[i])
+    case INLAY_INT16:
+        CASE(UINT16, uint16_t, (uint16_t)(int32_t)src[i])
+        CASE(INT32, int32_t, (int32_t)src[i])
+        CASE(INT64, int64_t, (int32_t)src[i])
+    default:
+        return false;
+    }
+    return true;
+}
+KERNEL_PART(bool, small_from_f64, inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src)
+{
+    return small_from_f64(to, dst, first, count, src);
+}
+
 /* Blocks of integers in the range of int32 are converted from int32: most instruction sets convert no int64, and the
  * results are the same, because each of the two conversions rounds once. */
 static void i64_to_f32(float *restrict dst, const int64_t *restrict src, int64_t count)
@@ -136,5 +164,6 @@ const convert_loops KERNEL(convert_loops) = {
     .numbers_from_f32 = KERNEL_PART_OF(numbers_from_f32),
     .odd_from_f32 = KERNEL_PART_OF(odd_from_f32),
     .small_from_f32 = small_from_f32,
+    .small_from_f64 = KERNEL_PART_OF(small_from_f64),
     .i64_to_f32 = i64_to_f32,
 };

@@ -1,4 +1,4 @@
-/* convert_loops.h - the loops of convert.h from and to float, and the one to int64. */
+/* convert_loops.h - the loops of convert.h from and to float, to int64, and from double to integers. */
 #ifndef SIMD_CONVERT_LOOPS_H
 #define SIMD_CONVERT_LOOPS_H
 #include "simd/convert.h"
@@ -17,6 +17,8 @@ typedef struct convert_loops {
     /* Floats in the range of int32 to integers of up to 64 bits, for which every instruction set has an instruction.
      * false: src has other values, or the type is not supported; dst is unchanged. */
     bool (*small_from_f32)(inlay_dtype to, void *restrict dst, int64_t first, int64_t count, const float *restrict src);
+    /* The same from double. */
+    bool (*small_from_f64)(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src);
     void (*i64_to_f32)(float *restrict dst, const int64_t *restrict src, int64_t count);
 } convert_loops;
 
