@@ -29,6 +29,8 @@ typedef struct quant_plan {
     int64_t inner;         /* elements of all later dimensions */
     int64_t block, blocks; /* SCALE_BLOCK: elements of a block, blocks of the axis */
     int64_t scales;
+    int64_t copies; /* SCALE_AXIS: consecutive copies of each scale in the workspace, */
+    int64_t cycles; /* and of all of them, so that there is one for each element of long runs */
 } quant_plan;
 
 static inlay_status prepare_quant(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -57,6 +59,23 @@ static inlay_status prepare_quant(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
+/* Short runs of elements with the same scale: copies it for each of them, if the cache holds the copies and they are
+ * read often, and copies all scales until runs are long. The axis is longer then, and `inner` 1. count: elements of the
+ * input. */
+static void lengthen_runs(quant_plan *plan, int64_t count)
+{
+    enum { SHORT = 64, SHORT_ONCE = 16, CACHED = 4096 };
+    const int64_t period = plan->axis > 0 && plan->inner <= CACHED / plan->axis ? plan->axis * plan->inner : 0;
+    const int64_t outer = period > 0 ? count / period : 0, cycles = (ELEMENTWISE_BLOCK + period) / (period + 1);
+
+    if (plan->inner > SHORT || plan->inner > SHORT_ONCE * outer)
+        return;
+    plan->copies = plan->inner;
+    plan->cycles = cycles < outer ? cycles : outer;
+    plan->axis = period * plan->cycles;
+    plan->inner = 1;
+}
+
 /* Returns whether the scale has the dimensions of the input, except that the axis has one entry per block. */
 static bool blocked_shape(const kit_tensor *input, const kit_tensor *scale, uint32_t axis, int64_t blocks)
 {
@@ -79,6 +98,7 @@ static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *d
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
     quant->axis = quant->inner = 1;
     quant->scales = scale->count;
+    quant->copies = quant->cycles = 1;
     plan->workspace_bytes = 2 * sizeof(float) * (uint64_t)scale->count;
     if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != scale->count)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
@@ -100,6 +120,8 @@ static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *d
                               "the scale has rank %u and %lld elements; it must be a vector "
                               "of %lld, the size of axis %lld",
                               scale->rank, (long long)scale->count, (long long)quant->axis, (long long)axis);
+        lengthen_runs(quant, input->count);
+        plan->workspace_bytes *= (uint64_t)(quant->copies * quant->cycles);
         return INLAY_OK;
     }
     quant->mode = SCALE_BLOCK;
@@ -114,29 +136,46 @@ static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *d
     return INLAY_OK;
 }
 
-/* Returns the length of the run that starts at element `at`, at most up to `limit`. *out_scale receives the index of
- * its first scale, *out_step 1 if each element has its own scale, else 0. */
-static int64_t find_run(const quant_plan *plan, int64_t at, int64_t limit, int64_t *out_scale, int64_t *out_step)
-{
-    int64_t axis_index = at / plan->inner % plan->axis, inner_index = at % plan->inner,
-            outer_index = at / plan->inner / plan->axis, run = limit;
+/* The index of an element: before the axis, on the axis and after it. */
+typedef struct quant_cursor {
+    int64_t outer, axis, inner;
+} quant_cursor;
 
-    INLAY_CHECK(plan->axis > 0 && plan->inner > 0 && limit > 0);
+static quant_cursor cursor_at(const quant_plan *plan, int64_t at)
+{
+    INLAY_CHECK(plan->axis > 0 && plan->inner > 0);
+    return (quant_cursor){ at / plan->inner / plan->axis, at / plan->inner % plan->axis, at % plan->inner };
+}
+
+/* Returns the length of the run that starts at the cursor, at most `limit`, and moves the cursor to its end. *out_scale
+ * receives the index of its first scale, *out_step 1 if each element has its own scale, else 0. */
+static int64_t next_run(const quant_plan *plan, quant_cursor *at, int64_t limit, int64_t *out_scale, int64_t *out_step)
+{
+    const bool one = plan->inner == 1; /* the axis is the last one */
+    int64_t left = one ? plan->axis - at->axis : plan->inner - at->inner;
+
+    INLAY_CHECK(limit > 0 && left > 0);
     *out_scale = 0;
     *out_step = 0;
+    if (plan->mode == SCALE_TENSOR)
+        return limit;
     if (plan->mode == SCALE_AXIS) {
-        *out_scale = axis_index;
-        *out_step = plan->inner == 1;
-        run = plan->inner == 1 ? plan->axis - axis_index : plan->inner - inner_index;
-    } else if (plan->mode == SCALE_BLOCK) {
-        int64_t in_block = plan->block - axis_index % plan->block;
-        *out_scale = (outer_index * plan->blocks + axis_index / plan->block) * plan->inner + inner_index;
-        *out_step = plan->inner != 1;
-        run = plan->inner != 1                     ? plan->inner - inner_index
-              : in_block < plan->axis - axis_index ? in_block
-                                                   : plan->axis - axis_index;
+        *out_scale = at->axis;
+        *out_step = one;
+    } else {
+        const int64_t block = at->axis / plan->block, in_block = (block + 1) * plan->block - at->axis;
+
+        *out_scale = (at->outer * plan->blocks + block) * plan->inner + at->inner;
+        *out_step = !one;
+        left = one && in_block < left ? in_block : left;
     }
-    return run < limit ? run : limit;
+    left = left < limit ? left : limit;
+    at->inner += one ? 0 : left;
+    at->axis += one ? left : at->inner == plan->inner;
+    at->inner = at->inner == plan->inner ? 0 : at->inner;
+    at->outer += at->axis == plan->axis;
+    at->axis = at->axis == plan->axis ? 0 : at->axis;
+    return left;
 }
 
 /* Finds the range of an integer type of at most 16 bits; returns false for any other type. */
@@ -196,6 +235,19 @@ static void scale_up(float *output, const float *input, int64_t count, const flo
     }
 }
 
+/* Reads the scales or zero points, and copies them as the plan states. */
+static void read_parameters(const quant_plan *plan, const kit_tensor *from, float *to)
+{
+    const int64_t period = plan->scales * plan->copies;
+
+    convert_to_f32(to, from->dtype, from->data, 0, plan->scales);
+    for (int64_t i = plan->scales; i-- > 0;)
+        for (int64_t k = plan->copies; k-- > 0;)
+            to[i * plan->copies + k] = to[i];
+    for (int64_t i = 1; i < plan->cycles; i++)
+        memcpy(to + i * period, to, (size_t)period * sizeof *to);
+}
+
 typedef struct quant_job {
     const kit_call *call;
     const float *scale, *zero; /* [plan->scales] */
@@ -220,6 +272,7 @@ static inlay_status quantize_range(void *user, int64_t begin, int64_t end, uint3
     int64_t last = end * ELEMENTWISE_BLOCK < input->count ? end * ELEMENTWISE_BLOCK : input->count;
     float low, high;
     bool is_integer = integer_range(output->dtype, &low, &high);
+    quant_cursor cursor = cursor_at(plan, begin * ELEMENTWISE_BLOCK);
 
     (void)worker;
     for (int64_t i = begin * ELEMENTWISE_BLOCK; i < last; i += ELEMENTWISE_BLOCK) {
@@ -228,7 +281,7 @@ static inlay_status quantize_range(void *user, int64_t begin, int64_t end, uint3
         const float *from = elementwise_load(INLAY_FLOAT, input->dtype, input->data, i, count, in);
 
         for (int64_t offset = 0, run, at, step; offset < count; offset += run) {
-            run = find_run(plan, i + offset, count - offset, &at, &step);
+            run = next_run(plan, &cursor, count - offset, &at, &step);
             divide(out + offset, from + offset, run, job->scale + at, step);
             if (state->precision != INLAY_FLOAT)
                 round_to(state->precision, out + offset, run);
@@ -249,16 +302,16 @@ static void dequantize_wide(const quant_job *job, int64_t first, int64_t count)
 {
     const quant_plan *plan = job->call->plan;
     const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
+    quant_cursor cursor = cursor_at(plan, first);
     double wide[ELEMENTWISE_BLOCK];
 
     INLAY_CHECK(count <= ELEMENTWISE_BLOCK);
     convert_to_f64(wide, input->dtype, input->data, first, count);
     for (int64_t offset = 0, run, at, step; offset < count; offset += run) {
-        run = find_run(plan, first + offset, count - offset, &at, &step);
+        run = next_run(plan, &cursor, count - offset, &at, &step);
         for (int64_t k = 0; k < run; k++) {
-            int64_t parameter = at + k * step;
-            double zero =
-                kit_has_input(job->call, 2) ? convert_get_f64(input->dtype, job->call->in[2].data, parameter) : 0;
+            int64_t parameter = at + k * step, given = parameter / plan->copies % plan->scales;
+            double zero = kit_has_input(job->call, 2) ? convert_get_f64(input->dtype, job->call->in[2].data, given) : 0;
             wide[offset + k] = (wide[offset + k] - zero) * (double)job->scale[parameter];
         }
     }
@@ -271,6 +324,7 @@ static inlay_status dequantize_range(void *user, int64_t begin, int64_t end, uin
     const quant_plan *plan = job->call->plan;
     const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
     int64_t last = end * ELEMENTWISE_BLOCK < input->count ? end * ELEMENTWISE_BLOCK : input->count;
+    quant_cursor cursor = cursor_at(plan, begin * ELEMENTWISE_BLOCK);
 
     (void)worker;
     for (int64_t i = begin * ELEMENTWISE_BLOCK; i < last; i += ELEMENTWISE_BLOCK) {
@@ -284,7 +338,7 @@ static inlay_status dequantize_range(void *user, int64_t begin, int64_t end, uin
         }
         convert_to_f32(out, input->dtype, input->data, i, count);
         for (int64_t offset = 0, run, at, step; offset < count; offset += run) {
-            run = find_run(plan, i + offset, count - offset, &at, &step);
+            run = next_run(plan, &cursor, count - offset, &at, &step);
             scale_up(out + offset, out + offset, run, job->scale + at, job->zero + at, step);
         }
         if (out == buffer)
@@ -297,16 +351,17 @@ static inlay_status run_quant(const kit_call *call, inlay_parallel_fn fn)
 {
     const quant_plan *plan = call->plan;
     int64_t blocks = call->in[0].count / ELEMENTWISE_BLOCK + (call->in[0].count % ELEMENTWISE_BLOCK != 0);
-    float *scale = call->workspace, *zero = scale + plan->scales;
+    const int64_t all = plan->scales * plan->copies * plan->cycles;
+    float *scale = call->workspace, *zero = scale + all;
     quant_job job = { call, scale, zero };
 
     if (blocks == 0)
         return INLAY_OK;
-    convert_to_f32(scale, call->in[1].dtype, call->in[1].data, 0, plan->scales);
+    read_parameters(plan, &call->in[1], scale);
     if (kit_has_input(call, 2))
-        convert_to_f32(zero, call->in[2].dtype, call->in[2].data, 0, plan->scales);
+        read_parameters(plan, &call->in[2], zero);
     else
-        memset(zero, 0, (size_t)plan->scales * sizeof *zero);
+        memset(zero, 0, (size_t)all * sizeof *zero);
     return kit_parallel(call, blocks, QUANT_GRAIN, fn, &job);
 }
 
