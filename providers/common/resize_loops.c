@@ -7,11 +7,11 @@
 #define FN__(what, suffix) what##_##suffix
 #define FN_(what, suffix) FN__(what, suffix)
 #define FN(what) FN_(what, SUFFIX)
-#define TABLE(suffix, direct_of)                                                                                       \
+#define TABLE(suffix, store_of, direct_of)                                                                             \
     const resize_loops_##suffix KERNEL(resize_##suffix) = { .across = resize_across_##suffix,                          \
                                                             .add = resize_add_##suffix,                                \
                                                             .blend = resize_blend_##suffix,                            \
-                                                            .store = resize_store_##suffix,                            \
+                                                            .store = store_of,                                         \
                                                             .direct = direct_of };
 
 #define SUFFIX f32
@@ -21,7 +21,7 @@
 #define ACC float
 #define PLAIN
 #include "common/resize_loops.inc"
-TABLE(f32, resize_direct_f32)
+TABLE(f32, NULL, resize_direct_f32)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -36,7 +36,7 @@ TABLE(f32, resize_direct_f32)
 #define ACC double
 #define PLAIN
 #include "common/resize_loops.inc"
-TABLE(f64, resize_direct_f64)
+TABLE(f64, NULL, resize_direct_f64)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -50,7 +50,7 @@ TABLE(f64, resize_direct_f64)
 #define STORE(sum) f32_to_f16(sum)
 #define ACC float
 #include "common/resize_loops.inc"
-TABLE(f16, NULL)
+TABLE(f16, resize_store_f16, NULL)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -63,7 +63,7 @@ TABLE(f16, NULL)
 #define STORE(sum) f32_to_bf16(sum)
 #define ACC float
 #include "common/resize_loops.inc"
-TABLE(bf16, NULL)
+TABLE(bf16, resize_store_bf16, NULL)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -76,7 +76,7 @@ TABLE(bf16, NULL)
 #define STORE(sum) CLAMP_CAST(uint8_t, WHOLE(sum), 0.0f, 255.0f)
 #define ACC float
 #include "common/resize_loops.inc"
-TABLE(u8, NULL)
+TABLE(u8, resize_store_u8, NULL)
 #undef SUFFIX
 #undef T
 #undef LOAD
@@ -89,7 +89,7 @@ TABLE(u8, NULL)
 #define STORE(sum) CLAMP_CAST(int8_t, WHOLE(sum), -128.0f, 127.0f)
 #define ACC float
 #include "common/resize_loops.inc"
-TABLE(i8, NULL)
+TABLE(i8, resize_store_i8, NULL)
 #undef SUFFIX
 #undef T
 #undef LOAD

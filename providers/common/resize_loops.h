@@ -22,6 +22,7 @@
         /* y = the weighted sum of up to RESIZE_SLOTS rows; sum: buffer of one row */                                  \
         void (*blend)(T *restrict y, const ACC *const *rows, const ACC *w, uint32_t count, int64_t n,                  \
                       ACC *restrict sum);                                                                              \
+        /* y = row, converted; NULL if T is ACC */                                                                     \
         void (*store)(T *restrict y, const ACC *restrict row, int64_t n);                                              \
         /* an output row directly from the input rows; NULL if T is not ACC */                                         \
         void (*direct)(const resize_plan *plan, const T *const *rows, const ACC *w, uint32_t count, T *restrict y);    \

@@ -23,45 +23,69 @@ static uint32_t resize_evict(resize_cache *cache, uint32_t used)
     return slot;
 }
 
-/* Iterates over the input rows of an output row. */
+/* Iterates over output rows, and over the input rows of each. */
 typedef struct resize_cursor {
-    int64_t offset; /* of the current input row, in elements */
+    int64_t out[INLAY_MAX_RANK]; /* indices of the output row */
+    int64_t tap[INLAY_MAX_RANK];
+    int64_t offsets[INLAY_MAX_RANK + 1]; /* of the input row, in elements: the sum over the axes before each */
+    double weights[INLAY_MAX_RANK + 1];  /* the same for products of weights */
+    int64_t offset;                      /* offsets and weights of all axes but the last */
     double weight;
-    int64_t out[INLAY_MAX_RANK], tap[INLAY_MAX_RANK];
 } resize_cursor;
 
-static void resize_locate(const resize_plan *plan, resize_cursor *cursor)
+/* Computes offset and weight; those of the axes before `first` are unchanged. */
+static void resize_locate(const resize_plan *plan, resize_cursor *cursor, uint32_t first)
 {
-    cursor->offset = 0;
-    cursor->weight = 1;
-    for (uint32_t d = 0; d + 1 < plan->rank; d++) {
+    for (uint32_t d = first; d + 1 < plan->rank; d++) {
         const resize_table *table = &plan->tables[d];
         int64_t at = cursor->tap[d] * plan->axes[d].out + cursor->out[d];
-        if (table->taps > 0 && table->weight != NULL)
-            cursor->weight *= table->weight[at];
-        cursor->offset += (table->taps > 0 ? table->index[at] : cursor->out[d]) * plan->strides[d];
+
+        cursor->weights[d + 1] =
+            cursor->weights[d] * (table->taps > 0 && table->weight != NULL ? table->weight[at] : 1);
+        cursor->offsets[d + 1] =
+            cursor->offsets[d] + (table->taps > 0 ? table->index[at] : cursor->out[d]) * plan->strides[d];
+    }
+    cursor->offset = cursor->offsets[plan->rank - 1];
+    cursor->weight = cursor->weights[plan->rank - 1];
+}
+
+/* Moves to output row `row`. */
+static void resize_seek(const resize_plan *plan, int64_t row, resize_cursor *cursor)
+{
+    cursor->offsets[0] = 0;
+    cursor->weights[0] = 1;
+    for (uint32_t d = plan->rank - 1; d-- > 0; row /= plan->axes[d].out) {
+        cursor->out[d] = row % plan->axes[d].out;
+        cursor->tap[d] = 0;
     }
 }
 
-/* Moves to the first input row of output row `row`; false: it is outside of the input. */
-static bool resize_begin(const resize_plan *plan, int64_t row, resize_cursor *cursor)
+/* Moves to the next output row, after the last input row of this one. */
+static void resize_advance(const resize_plan *plan, resize_cursor *cursor)
 {
-    for (uint32_t d = plan->rank - 1; d-- > 0; row /= plan->axes[d].out) {
-        const resize_table *table = &plan->tables[d];
-        cursor->out[d] = row % plan->axes[d].out;
-        cursor->tap[d] = 0;
-        if (table->taps > 0 && table->index[cursor->out[d]] < 0)
-            return false;
+    for (uint32_t d = plan->rank - 1; d-- > 0;) {
+        if (++cursor->out[d] < plan->axes[d].out)
+            return;
+        cursor->out[d] = 0;
     }
-    resize_locate(plan, cursor);
+}
+
+/* Moves to the first input row of the output row; false: it is outside of the input. */
+static bool resize_begin(const resize_plan *plan, resize_cursor *cursor)
+{
+    for (uint32_t d = plan->rank - 1; d-- > 0;)
+        if (plan->tables[d].taps > 0 && plan->tables[d].index[cursor->out[d]] < 0)
+            return false;
+    resize_locate(plan, cursor, 0);
     return true;
 }
 
+/* Moves to the next input row of the output row; false: there is none, and the cursor is ready to advance. */
 static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 {
     for (uint32_t d = plan->rank - 1; d-- > 0;) {
         if (++cursor->tap[d] < plan->tables[d].taps) {
-            resize_locate(plan, cursor);
+            resize_locate(plan, cursor, d);
             return true;
         }
         cursor->tap[d] = 0;
@@ -207,13 +231,15 @@ void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input,
     int64_t out = plan->axes[plan->rank - 1].out, before = -1;
     size_t chunk = (size_t)plan->inner * elem;
 
+    resize_cursor cursor;
+
     INLAY_CHECK(plan->rank > 0 && begin >= 0);
-    for (int64_t r = begin; r < end; r++) {
+    resize_seek(plan, begin, &cursor);
+    for (int64_t r = begin; r < end; r++, resize_advance(plan, &cursor)) {
         char *to = (char *)output + r * out * (int64_t)chunk;
         const char *from;
-        resize_cursor cursor;
 
-        if (!resize_begin(plan, r, &cursor)) {
+        if (!resize_begin(plan, &cursor)) {
             for (int64_t i = 0; i < out * plan->inner; i++)
                 memcpy(to + i * elem, fill, elem);
             before = -1;
