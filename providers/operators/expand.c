@@ -132,6 +132,15 @@ static inlay_status tile_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
+/* Is a piece of a single repeated axis copied from the input each time? Pieces of medium size are copied from all that
+ * is already written. */
+static bool repeats_in_place(int64_t piece, int64_t repeats)
+{
+    enum { SHORT_PIECE = 32, SHORT_ROW = 512, LONG_PIECE = 16 << 10 };
+
+    return piece <= SHORT_PIECE ? piece * repeats <= SHORT_ROW : piece >= LONG_PIECE;
+}
+
 static inlay_status run_tile(const kit_call *call)
 {
     enum { GRAIN = 64 << 10 };
@@ -161,6 +170,16 @@ static inlay_status run_tile(const kit_call *call)
     if (job.first == input->rank)
         return strided_memcpy(call, output->data, input->data, (uint64_t)(input->count * job.element));
     units = strided_product(input->dims, 0, job.first);
+    if (job.first == job.last &&
+        repeats_in_place(job.sizes[job.first] * job.out_steps[job.first], job.repeats[job.first])) {
+        const int64_t piece = job.sizes[job.first] * job.out_steps[job.first], repeats = job.repeats[job.first];
+        const int64_t counts[] = { units, repeats, piece / job.element }, from[] = { piece, 0, job.element },
+                      to[] = { piece * repeats, piece, job.element };
+        strided_plan plan;
+
+        strided_plan_init(&plan, job.element, 3, counts, from, to);
+        return strided_copy(call, &plan, input->data, output->data);
+    }
     return kit_parallel(call, units, GRAIN / (output->count / units * job.element + 1) + 1, tile_range, &job);
 }
 

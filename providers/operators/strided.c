@@ -43,28 +43,48 @@ struct __attribute__((packed, may_alias)) element16 {
 #undef T
 #undef NAME
 
-typedef void (*kernel_fn)(const char *in, char *out, const strided_axis *major, const strided_axis *minor);
+/* Copies `block` of matrices of major rows and minor columns. */
+typedef void (*kernel_fn)(const char *in, char *out, const strided_axis *block, const strided_axis *major,
+                          const strided_axis *minor);
 
 /* Copies rows of `half` to twice as many bytes. */
 #define ROWS(half)                                                                                                     \
-    for (int64_t i = 0; i < count; i++, in += from, out += to) {                                                       \
-        char first[half], last[half];                                                                                  \
+    for (int64_t b = 0; b < blocks; b++, in += in_block, out += out_block)                                             \
+        for (int64_t i = 0; i < count; i++) {                                                                          \
+            char first[half], last[half];                                                                              \
                                                                                                                        \
-        memcpy(first, in, half);                                                                                       \
-        memcpy(last, in + bytes - (half), half);                                                                       \
-        memcpy(out, first, half);                                                                                      \
-        memcpy(out + bytes - (half), last, half);                                                                      \
-    }
+            memcpy(first, in + i * from, half);                                                                        \
+            memcpy(last, in + i * from + bytes - (half), half);                                                        \
+            memcpy(out + i * to, first, half);                                                                         \
+            memcpy(out + i * to + bytes - (half), last, half);                                                         \
+        }
+
+/* Copies a row `count` times, one part that the first-level cache holds after the other. */
+static void repeat_row(const char *in, char *out, int64_t count, int64_t to, int64_t bytes)
+{
+    enum { PART = 16 << 10 };
+
+    for (int64_t at = 0; at < bytes; at += PART)
+        for (int64_t i = 0; i < count; i++)
+            memcpy(out + i * to + at, in + at, (size_t)(bytes - at < PART ? bytes - at : PART));
+}
 
 /* Copies rows that are contiguous in source and target; minor->count is their length in elements. Short ones are copied
  * by two moves that overlap, without a call. */
-static void rows(const char *in, char *out, const strided_axis *major, const strided_axis *minor)
+static void rows(const char *in, char *out, const strided_axis *block, const strided_axis *major,
+                 const strided_axis *minor)
 {
     const int64_t count = major->count, from = major->in, to = major->out, bytes = minor->count * minor->out;
+    const int64_t blocks = block->count, in_block = block->in, out_block = block->out;
 
     if (bytes > 32)
-        for (int64_t i = 0; i < count; i++)
-            memcpy(out + i * to, in + i * from, (size_t)bytes);
+        for (int64_t b = 0; b < blocks; b++, in += in_block, out += out_block) {
+            if (from == 0)
+                repeat_row(in, out, count, to, bytes);
+            else
+                for (int64_t i = 0; i < count; i++)
+                    memcpy(out + i * to, in + i * from, (size_t)bytes);
+        }
     else if (bytes >= 16)
         ROWS(16)
     else if (bytes >= 8)
@@ -231,8 +251,7 @@ static void copy_blocks(const copy_job *job, const char *in, char *out, const st
                                                                            block->count, block->in, block->out });
         return;
     }
-    for (int64_t i = 0; i < block->count; i++)
-        job->kernel(in + i * block->in, out + i * block->out, major, &plan->minor);
+    job->kernel(in, out, block, major, &plan->minor);
 }
 
 /* Processes units (outer index, chunk of major); the chunk varies fastest. Where blocks have one chunk, those along the
@@ -264,7 +283,8 @@ static inlay_status copy_range(void *user, int64_t begin, int64_t end, uint32_t 
             block.count -= index[plan->rank - 1];
             block.count = block.count < end - unit ? block.count : end - unit;
         }
-        copy_blocks(job, in + at * major.in, out + at * major.out, &block, &major);
+        /* Steps are read from the plan: a vector of two of them would wait for the stores of `major`. */
+        copy_blocks(job, in + at * plan->major.in, out + at * plan->major.out, &block, &major);
         unit += block.count;
         if (++chunk < job->chunks)
             continue;
