@@ -7,6 +7,7 @@
 #include "operators/operators.h"
 #include "operators/strided.h"
 #include "operators/work.h"
+#include "simd/vec.h"
 
 typedef struct gather_state {
     int64_t axis;
@@ -112,7 +113,7 @@ typedef struct elements_job {
     int64_t row_step;  /* elements of data between columns of a row; 0 if the axis is the last one */
     int64_t columns;
     void (*row)(const struct elements_job *job, int64_t row_at, int64_t first);
-    uint32_t row_rank;                /* number of axes whose indices select a row: all but the last */
+    uint32_t row_rank;                /* number of axes whose indices select a row: all but the last, which merge */
     bool outside;                     /* an index is out of range; rows with such an index were not read */
     int64_t in_steps[INLAY_MAX_RANK]; /* strides of data in elements; 0 for the axis */
 } elements_job;
@@ -136,7 +137,7 @@ struct element16 {
 #define NAME(x) x##_16
 #include "operators/gather_elements.inc"
 
-/* Processes a range of rows of the indices: all axes but the last. The indices of some rows are checked, and then used
+/* Processes a range of rows of the indices. The indices of some rows are checked, and then used
  * while the cache holds them. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -184,7 +185,10 @@ static inlay_status run_gather_elements(const kit_call *call)
     job.dim = input->dims[axis];
     job.row = rows[__builtin_ctz(strided_element_bytes(input->dtype))];
     job.row_rank = input->rank - 1;
-    job.columns = indices->dims[input->rank - 1];
+    job.columns = indices->dims[job.row_rank];
+    while (job.row_rank > axis + 1 && job.columns < ELEMENTS_CHECKED &&
+           indices->dims[job.row_rank] == input->dims[job.row_rank]) /* short rows that are adjacent are one */
+        job.columns *= indices->dims[--job.row_rank];
     strided_row_major(input->rank, input->dims, 1, job.in_steps);
     job.axis_step = job.in_steps[axis];
     job.in_steps[axis] = 0;

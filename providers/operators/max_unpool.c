@@ -55,35 +55,50 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
     return INLAY_OK;
 }
 
-/* Copies `count` elements of input to the positions that indices gives. `output` is element `from` of the tensor, and
- * output_count elements from there on may be written. Returns the position of the first index outside of them, or
- * `count` if there is none. */
-static int64_t unpool_some(const void *input, const int64_t *indices, int64_t count, int64_t from, void *output,
-                           uint64_t output_count, int64_t element)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const uint64_t at = (uint64_t)indices[i] - (uint64_t)from;
-
-        if (at >= output_count)
-            return i;
-        switch (element) {
-        case 4:
-            ((uint32_t *)output)[at] = ((const uint32_t *)input)[i];
-            break;
-        case 2:
-            ((uint16_t *)output)[at] = ((const uint16_t *)input)[i];
-            break;
-        default:
-            memcpy((char *)output + at * (uint64_t)element, (const char *)input + i * element, (size_t)element);
-        }
+/* Copies elements to the positions that indices gives, if they are in [from, from + output_count); `output` is element
+ * `from`. Returns how many are. There is no branch that depends on data. */
+#define PUT(T)                                                                                                         \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+        const uint64_t at = (uint64_t)indices[i] - (uint64_t)from;                                                     \
+        T unused, *to = at < output_count ? (T *)output + at : &unused;                                                \
+                                                                                                                       \
+        *to = ((const T *)input)[i];                                                                                   \
+        inside += at < output_count;                                                                                   \
     }
-    return count;
+struct element16 {
+    uint64_t low, high;
+};
+static int64_t put_elements(const void *input, const int64_t *indices, int64_t count, int64_t from, void *output,
+                            uint64_t output_count, int64_t element)
+{
+    int64_t inside = 0;
+
+    switch (element) {
+    case 1:
+        PUT(uint8_t);
+        break;
+    case 2:
+        PUT(uint16_t);
+        break;
+    case 4:
+        PUT(uint32_t);
+        break;
+    case 8:
+        PUT(uint64_t);
+        break;
+    default:
+        PUT(struct element16);
+    }
+    return inside;
 }
+#undef PUT
 
 typedef struct unpool_job {
     const kit_tensor *input, *output;
     const int64_t *indices;
     int64_t in, out, element; /* elements of a plane of the input and of the output; bytes of an element */
+    int64_t part;             /* elements of a part of the output */
+    int64_t inside;           /* indices that were inside a part */
     bool elsewhere;           /* a plane with an index outside that plane was found */
 } unpool_job;
 
@@ -99,8 +114,9 @@ static inlay_status unpool_planes(void *user, int64_t begin, int64_t end, uint32
         char *output = (char *)job->output->data + plane * job->out * job->element;
 
         memset(output, 0, (size_t)(job->out * job->element));
-        if (unpool_some((const char *)job->input->data + plane * job->in * job->element, job->indices + plane * job->in,
-                        job->in, plane * job->out, output, (uint64_t)job->out, job->element) < job->in) {
+        if (put_elements((const char *)job->input->data + plane * job->in * job->element,
+                         job->indices + plane * job->in, job->in, plane * job->out, output, (uint64_t)job->out,
+                         job->element) < job->in) {
             __atomic_store_n(&job->elsewhere, true, __ATOMIC_RELAXED);
             break;
         }
@@ -108,23 +124,54 @@ static inlay_status unpool_planes(void *user, int64_t begin, int64_t end, uint32
     return INLAY_OK;
 }
 
+/* Fills parts [begin, end) of the output, each from all elements of the input. */
+static inlay_status unpool_parts(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    unpool_job *job = user;
+    const int64_t from = begin * job->part, all = job->output->count,
+                  count = (end * job->part < all ? end * job->part : all) - from;
+    char *output = (char *)job->output->data + from * job->element;
+
+    (void)worker;
+    if (count <= 0)
+        return INLAY_OK;
+    memset(output, 0, (size_t)(count * job->element));
+    __atomic_fetch_add(
+        &job->inside,
+        put_elements(job->input->data, job->indices, job->input->count, from, output, (uint64_t)count, job->element),
+        __ATOMIC_RELAXED);
+    return INLAY_OK;
+}
+
 /* The fast path: the output has the pooled shape, so the indices refer to its elements. */
 static inlay_status unpool_flat(const kit_call *call, int64_t element)
 {
+    enum { PART = 32768 }; /* minimum elements of a part */
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     const int64_t planes = input->dims[0] * input->dims[1];
-    unpool_job job = { input, output, call->in[1].data, input->count / planes, output->count / planes, element, false };
-    const inlay_status status = kit_parallel(call, planes, 65536 / job.out + 1, unpool_planes, &job);
-    int64_t first;
+    unpool_job job = { .input = input,
+                       .output = output,
+                       .indices = call->in[1].data,
+                       .in = input->count / planes,
+                       .out = output->count / planes,
+                       .element = element };
+    int64_t parts = call->max_threads > 1 ? call->max_threads : 1;
+    inlay_status status = INLAY_OK;
 
+    for (int64_t plane = 0; plane < planes && !job.elsewhere; plane++)
+        job.elsewhere = job.indices[plane * job.in] / job.out != plane;
+    if (!job.elsewhere)
+        status = kit_parallel(call, planes, 65536 / job.out + 1, unpool_planes, &job);
     if (status != INLAY_OK || !job.elsewhere)
         return status;
-    memset(output->data, 0, (size_t)(output->count * element));
-    first = unpool_some(input->data, job.indices, input->count, 0, output->data, (uint64_t)output->count, element);
-    if (first < input->count)
-        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output", (long long)first,
-                          (long long)job.indices[first]);
-    return INLAY_OK;
+    parts = parts < output->count / PART ? parts : output->count / PART + 1;
+    job.part = (output->count + parts - 1) / parts;
+    status = kit_parallel(call, parts, 1, unpool_parts, &job);
+    for (int64_t i = 0; i < input->count && status == INLAY_OK && job.inside < input->count; i++)
+        if ((uint64_t)job.indices[i] >= (uint64_t)output->count)
+            status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output", (long long)i,
+                                (long long)job.indices[i]);
+    return status;
 }
 
 static inlay_status run_unpool(const kit_call *call)

@@ -158,6 +158,33 @@ static void keep_blocks(const uint8_t *keep, int64_t count, const char *from, in
 }
 #undef KEEP
 
+/* A unit of work is a chunk of the condition: (index before the axis, chunk). */
+enum { CHUNKS = 64, CHUNK_BYTES = 65536 };
+typedef struct compress_job {
+    const uint8_t *keep;
+    const char *in;
+    char *out;
+    int64_t count, length, block; /* elements of the condition, and of the axis; bytes of a slice */
+    int64_t chunks, chunk;        /* chunks of the condition, and their elements */
+    int64_t before[CHUNKS + 1];   /* slices that are kept before each chunk */
+} compress_job;
+
+static inlay_status compress_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const compress_job *job = user;
+
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t outer = unit / job->chunks, chunk = unit % job->chunks, first = chunk * job->chunk;
+        const int64_t count = job->count - first < job->chunk ? job->count - first : job->chunk;
+        char *out = job->out + outer * job->before[job->chunks] * job->block;
+
+        keep_blocks(job->keep + first, count, job->in + (outer * job->length + first) * job->block, job->block,
+                    out + job->before[chunk] * job->block, out + job->before[chunk + 1] * job->block);
+    }
+    return INLAY_OK;
+}
+
 /* Copies the slices whose condition is true. If the condition is shorter than the axis, the remaining slices are
  * dropped. */
 static inlay_status run_compress(const kit_call *call)
@@ -165,10 +192,10 @@ static inlay_status run_compress(const kit_call *call)
     const compress_state *state = call->state;
     const kit_tensor *input = &call->in[0], *condition = &call->in[1];
     const uint8_t *keep = condition->data;
-    int64_t dims[INLAY_MAX_RANK], kept = 0, length, outer, block, count;
+    int64_t dims[INLAY_MAX_RANK], outer, bytes;
     uint32_t axis = 0, rank = state->flat ? 1 : input->rank;
+    compress_job job = { .keep = keep, .in = input->data };
     inlay_status status;
-    char *to;
 
     if (!state->flat) {
         status = arg_axis(call->diag, state->axis, input->rank, "axis", &axis);
@@ -176,31 +203,37 @@ static inlay_status run_compress(const kit_call *call)
             return status;
         memcpy(dims, input->dims, input->rank * sizeof *dims);
     }
-    length = state->flat ? input->count : input->dims[axis];
+    job.length = state->flat ? input->count : input->dims[axis];
     if (condition->rank != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "condition has rank %u; it must be a vector",
                           condition->rank);
-    count = condition->count < length ? condition->count : length;
-    for (int64_t i = 0; i < count; i++)
-        kept += keep[i] != 0;
-    for (int64_t i = count; i < condition->count; i++)
+    job.count = condition->count < job.length ? condition->count : job.length;
+    for (int64_t i = job.count; i < condition->count; i++)
         if (keep[i] != 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                               "condition[%lld] is true, but the input has %lld slices", (long long)i,
-                              (long long)length);
+                              (long long)job.length);
     INLAY_CHECK(state->flat || axis < input->rank);
-    dims[axis] = kept;
-    status = kit_alloc_output(call, 0, rank, dims);
-    if (status != INLAY_OK || call->out[0].data == NULL || input->count == 0)
-        return status;
     outer = state->flat ? 1 : strided_product(input->dims, 0, axis);
-    block =
+    job.block =
         (state->flat ? 1 : strided_product(input->dims, axis + 1, input->rank)) * strided_element_bytes(input->dtype);
-    to = call->out[0].data;
-    for (int64_t outer_index = 0; outer_index < outer; outer_index++, to += kept * block)
-        keep_blocks(keep, count, (const char *)input->data + outer_index * length * block, block, to,
-                    to + kept * block);
-    return INLAY_OK;
+    bytes = job.count * job.block;
+    job.chunk = job.count / (bytes / CHUNK_BYTES < CHUNKS ? bytes / CHUNK_BYTES + 1 : CHUNKS) + 1;
+    job.chunks = (job.count + job.chunk - 1) / job.chunk;
+    for (int64_t chunk = 0; chunk < job.chunks; chunk++) {
+        const int64_t first = chunk * job.chunk, last = first + job.chunk < job.count ? first + job.chunk : job.count;
+        int64_t kept = 0;
+
+        for (int64_t i = first; i < last; i++)
+            kept += keep[i] != 0;
+        job.before[chunk + 1] = job.before[chunk] + kept;
+    }
+    dims[axis] = job.before[job.chunks];
+    status = kit_alloc_output(call, 0, rank, dims);
+    if (status != INLAY_OK || call->out[0].data == NULL || input->count == 0 || job.count == 0)
+        return status;
+    job.out = call->out[0].data;
+    return kit_parallel(call, outer * job.chunks, CHUNK_BYTES / (job.chunk * job.block + 1) + 1, compress_range, &job);
 }
 
 /* Kept slices are read and written one at a time. */

@@ -212,7 +212,7 @@ static void test_top_k_ties(void **unused)
 }
 
 /* True if input[a] comes before input[b]. NaN is the largest; of equal elements the lower index comes first. */
-static bool comes_before(const float *input, int64_t a, int64_t b, bool largest)
+static bool comes_before(const double *input, int64_t a, int64_t b, bool largest)
 {
     const bool more = isnan(input[a]) ? !isnan(input[b]) : input[a] > input[b],
                less = isnan(input[b]) ? !isnan(input[a]) : input[a] < input[b];
@@ -220,12 +220,15 @@ static bool comes_before(const float *input, int64_t a, int64_t b, bool largest)
     return largest ? more || (!less && a < b) : less || (!more && a < b);
 }
 
-/* Sizes and k for each algorithm of TopK: comparing all elements, a heap, the best of parts, and collecting. */
+/* Sizes and k for each algorithm of TopK: comparing all elements, a heap, the best of parts, and collecting. Different
+ * elements of wide types may be equal as floats. */
 static void test_top_k_rows(void **unused)
 {
     static const int64_t sizes[] = { 17, 64, 130, 192, 193, 1500, 6000 }, ks[] = { 1, 5, 16, 17, 60, 400 };
-    static const int kinds = 4; /* few values, many, some of them special, rising */
-    static float x[6000], values[6000];
+    static const inlay_dtype types[] = { INLAY_FLOAT,  INLAY_DOUBLE, INLAY_INT64,
+                                         INLAY_UINT64, INLAY_INT32,  INLAY_FLOAT16 };
+    enum { FEW, MANY, SPECIAL, RISING, CLOSE, KINDS, TYPES = sizeof types / sizeof *types };
+    static double from[6000], x[6000], data[6000], values[6000];
     static int64_t indices[6000];
     static kernel_case c;
     uint64_t seed = 7;
@@ -233,22 +236,31 @@ static void test_top_k_rows(void **unused)
     (void)unused;
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
         for (size_t m = 0; m < sizeof ks / sizeof *ks; m++)
-            for (int way = 0; way < 2 * kinds; way++) {
+            for (int way = 0; way < 2 * KINDS * TYPES; way++) {
                 const bool largest = way % 2 == 0;
+                const int kind = way / 2 % KINDS;
+                const inlay_dtype type = types[way / 2 / KINDS];
                 const int64_t count = sizes[n], k = ks[m] < count ? ks[m] : count, one = 1;
+                const int64_t bytes = inlay_dtype_bits(type) / 8;
 
+                if (type != INLAY_FLOAT && count > 1500)
+                    continue;
                 for (int64_t i = 0; i < count; i++) {
                     const uint64_t bits = random_bits(&seed);
 
-                    x[i] = (float)(bits >> 8 & (way / 2 == 0 ? 3 : 0xfffff)) - 2;
-                    if (way / 2 == 2 && bits >> 60 == 0)
-                        x[i] = (bits >> 32 & 3) == 0 ? NAN : (bits >> 32 & 3) == 1 ? -INFINITY : INFINITY;
-                    x[i] = way / 2 == 3 ? (float)i : x[i];
+                    from[i] = (double)(bits >> 8 & (kind == FEW ? 3 : 0xfffff));
+                    if (kind == SPECIAL && bits >> 60 == 0)
+                        from[i] = (bits >> 32 & 3) == 0 ? NAN : (bits >> 32 & 3) == 1 ? -INFINITY : INFINITY;
+                    from[i] = kind == RISING  ? (double)i
+                              : kind == CLOSE ? 0x7ffffc00 + (double)(bits >> 8 & 0xff)
+                                              : from[i];
                 }
+                convert_from_f64(type, data, 0, count, from, 0);
+                convert_to_f64(x, type, data, 0, count);
                 c = (kernel_case){ .op_type = "TopK", .since_version = 11 };
-                kernel_case_input(&c, INLAY_FLOAT, 1, &count, x, false);
+                kernel_case_input(&c, type, 1, &count, data, false);
                 kernel_case_input(&c, INLAY_INT64, 1, &one, &k, false);
-                kernel_case_output(&c, INLAY_FLOAT, 1, &k, values);
+                kernel_case_output(&c, type, 1, &k, values);
                 kernel_case_output(&c, INLAY_INT64, 1, &k, indices);
                 kernel_case_int(&c, "largest", largest);
                 assert_int_equal(kernel_case_prepare(&c, &operators_top_k), INLAY_OK);
@@ -259,7 +271,7 @@ static void test_top_k_rows(void **unused)
                     for (int64_t j = 0; j < count; j++)
                         ahead += comes_before(x, j, indices[i], largest);
                     assert_int_equal(ahead, i);
-                    assert_memory_equal(&values[i], &x[indices[i]], sizeof *x);
+                    assert_memory_equal((char *)values + i * bytes, (char *)data + indices[i] * bytes, (size_t)bytes);
                 }
                 kernel_case_deinit(&c);
             }
@@ -277,14 +289,17 @@ static void test_top_k_columns(void **unused)
     uint64_t seed = 5;
 
     (void)unused;
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < 150; round++) {
+        const double scale = round % 3 == 0 ? 0x1p40 : 1; /* not exact as floats */
         const inlay_dtype type = types[round % 5];
         const int64_t inner = inners[round / 5 % 5], n = 1 + (int64_t)random_below(&seed, MOST), one = 1,
                       k = 1 + (int64_t)random_below(&seed, (uint64_t)n), dims[] = { OUTER, n, inner },
                       out_dims[] = { OUTER, k, inner }, bytes = inlay_dtype_bits(type) / 8;
 
         for (int64_t i = 0; i < OUTER * n * inner; i++) {
-            const double value = (double)random_below(&seed, 30);
+            const double whole = (double)random_below(&seed, 30),
+                         value = whole * scale + (double)random_below(&seed, 3);
+
             convert_from_f64(type, x, i, 1, &value, 0);
         }
         c = (kernel_case){ .op_type = "TopK", .since_version = 11 };
@@ -323,6 +338,88 @@ static void run_case(kernel_case *c)
     if (kernel_case_prepare(c, find_table(c->op_type)) != INLAY_OK || kernel_case_run(c) != INLAY_OK)
         fail_msg("%s: %s", c->op_type, c->diag.text);
     kernel_case_deinit(c);
+}
+
+/* Tile, Expand, GatherElements and MaxUnpool of random shapes, by their definitions. */
+static void test_moves_by_index(void **unused)
+{
+    static const inlay_dtype types[] = { INLAY_UINT8, INLAY_FLOAT16, INLAY_FLOAT, INLAY_DOUBLE, INLAY_COMPLEX128 };
+    static const char *const names[] = { "Tile", "Expand", "GatherElements", "MaxUnpool" };
+    enum { TILE, EXPAND, ELEMENTS, UNPOOL, MOST = 1 << 19, RANK = 4 };
+    static char x[16 * MOST], y[16 * MOST], want[16 * MOST];
+    static int64_t indices[MOST];
+    static kernel_case c;
+    uint64_t seed = 21;
+
+    (void)unused;
+    for (int64_t i = 0; i < (int64_t)sizeof x; i++)
+        x[i] = (char)random_bits(&seed);
+    for (int round = 0; round < 400; round++) {
+        const int what = round % 4;
+        const inlay_dtype type = types[random_below(&seed, 5)];
+        const int64_t bytes = inlay_dtype_bits(type) / 8, rank = RANK, axis = (int64_t)random_below(&seed, RANK);
+        int64_t in[RANK], out[RANK], given[RANK], count = 1, in_count = 1;
+
+        for (int d = 0; d < RANK; d++) {
+            in[d] = 1 + (int64_t)random_below(&seed, d == (int)random_below(&seed, RANK) ? 90 : 6);
+            in_count *= in[d];
+        }
+        if (what == UNPOOL && round % 8 < 4)
+            in[2] = in[3] = 60;
+        in_count = in[0] * in[1] * in[2] * in[3];
+        for (int d = 0; d < RANK; d++) {
+            const int64_t some = 1 + (int64_t)random_below(&seed, d == axis ? 40 : 2);
+
+            if (what == EXPAND && d == axis)
+                in_count /= in[d], in[d] = 1;
+            given[d] = what == TILE ? some : what == EXPAND ? (d == axis ? some : in[d]) : 0;
+            out[d] = what == TILE       ? in[d] * some
+                     : what == EXPAND   ? given[d]
+                     : what == ELEMENTS ? (d == axis                     ? some
+                                           : random_below(&seed, 3) == 0 ? (in[d] + 1) / 2
+                                                                         : in[d])
+                                        : (d < 2 ? in[d] : 2 * in[d]);
+            count *= out[d];
+        }
+        if (in_count > MOST || count > MOST)
+            continue;
+        c = (kernel_case){ .op_type = names[what], .since_version = what == UNPOOL ? 11 : 13, .threads = round % 3 };
+        kernel_case_input(&c, type, RANK, in, x, false);
+        if (what == UNPOOL) {
+            const int64_t kernel[] = { 2, 2 };
+
+            for (int64_t i = 0; i < in_count; i++) { /* any order, or elements of the same plane */
+                const int64_t plane = in[2] * in[3], block = round % 16 < 8 ? in_count : plane;
+
+                indices[i] = (i / block * block + (i % block + 7) % block) * 4 + (int64_t)random_below(&seed, 4);
+            }
+            kernel_case_input(&c, INLAY_INT64, RANK, in, indices, false);
+            kernel_case_ints(&c, "kernel_shape", 2, kernel);
+            kernel_case_ints(&c, "strides", 2, kernel);
+        } else if (what == ELEMENTS) {
+            for (int64_t i = 0; i < count; i++)
+                indices[i] = (int64_t)random_below(&seed, 2 * (uint64_t)in[axis]) - in[axis];
+            kernel_case_input(&c, INLAY_INT64, RANK, out, indices, false);
+            kernel_case_int(&c, "axis", axis);
+        } else {
+            kernel_case_input(&c, INLAY_INT64, 1, &rank, given, false);
+        }
+        kernel_case_output(&c, type, RANK, out, y);
+        run_case(&c);
+        memset(want, 0, (size_t)(count * bytes));
+        for (int64_t i = 0; i < (what == UNPOOL ? in_count : count); i++) {
+            int64_t from = 0, step = 1, rest = i;
+
+            for (int d = RANK; d-- > 0 && what != UNPOOL; rest /= out[d], step *= in[d])
+                from +=
+                    (what == ELEMENTS && d == axis ? (indices[i] + in[axis]) % in[axis] : rest % out[d] % in[d]) * step;
+            if (what == UNPOOL)
+                memcpy(want + indices[i] * bytes, x + i * bytes, (size_t)bytes);
+            else
+                memcpy(want + i * bytes, x + from * bytes, (size_t)bytes);
+        }
+        assert_memory_equal(y, want, (size_t)(count * bytes));
+    }
 }
 
 /* Windows of many lengths by their definition; the ends and the center are exact, and windows are symmetric. */
@@ -452,9 +549,9 @@ static void test_mel_bins(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows),       cmocka_unit_test(test_top_k_ties),
-                                        cmocka_unit_test(test_top_k_rows), cmocka_unit_test(test_top_k_columns),
-                                        cmocka_unit_test(test_windows),    cmocka_unit_test(test_affine_grids),
-                                        cmocka_unit_test(test_mel_bins) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows),           cmocka_unit_test(test_top_k_ties),
+                                        cmocka_unit_test(test_top_k_rows),     cmocka_unit_test(test_top_k_columns),
+                                        cmocka_unit_test(test_moves_by_index), cmocka_unit_test(test_windows),
+                                        cmocka_unit_test(test_affine_grids),   cmocka_unit_test(test_mel_bins) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
