@@ -64,7 +64,7 @@ static inlay_status prepare_quant(const kit_node *node, void **out_state, inlay_
  * input. */
 static void lengthen_runs(quant_plan *plan, int64_t count)
 {
-    enum { SHORT = 64, SHORT_ONCE = 16, CACHED = 4096 };
+    enum { SHORT = 64, SHORT_ONCE = 16, CACHED = 16384 };
     const int64_t period = plan->axis > 0 && plan->inner <= CACHED / plan->axis ? plan->axis * plan->inner : 0;
     const int64_t outer = period > 0 ? count / period : 0, cycles = (ELEMENTWISE_BLOCK + period) / (period + 1);
 
@@ -149,7 +149,8 @@ static quant_cursor cursor_at(const quant_plan *plan, int64_t at)
 
 /* Returns the length of the run that starts at the cursor, at most `limit`, and moves the cursor to its end. *out_scale
  * receives the index of its first scale, *out_step 1 if each element has its own scale, else 0. */
-static int64_t next_run(const quant_plan *plan, quant_cursor *at, int64_t limit, int64_t *out_scale, int64_t *out_step)
+static inline int64_t next_run(const quant_plan *plan, quant_cursor *at, int64_t limit, int64_t *out_scale,
+                               int64_t *out_step)
 {
     const bool one = plan->inner == 1; /* the axis is the last one */
     int64_t left = one ? plan->axis - at->axis : plan->inner - at->inner;
@@ -241,7 +242,7 @@ static void read_parameters(const quant_plan *plan, const kit_tensor *from, floa
     const int64_t period = plan->scales * plan->copies;
 
     convert_to_f32(to, from->dtype, from->data, 0, plan->scales);
-    for (int64_t i = plan->scales; i-- > 0;)
+    for (int64_t i = plan->copies > 1 ? plan->scales : 0; i-- > 0;)
         for (int64_t k = plan->copies; k-- > 0;)
             to[i * plan->copies + k] = to[i];
     for (int64_t i = 1; i < plan->cycles; i++)

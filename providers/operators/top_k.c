@@ -91,6 +91,12 @@ typedef struct top_k_lanes {
     int64_t rank[LANES];
 } top_k_lanes;
 
+/* Are floats selected in another way than other elements of 4 bytes? */
+static bool has_float_paths(int64_t count, int64_t k)
+{
+    return count <= SHORT || part_of(count, k) > 0;
+}
+
 /* Selects the best k of a row of other elements that was converted to floats. Returns false if the floats do not
  * suffice: they are not exact, and two of the best k + 1 are equal. */
 static void select_f32(const void *data, int64_t count, int64_t k, uint64_t flip, rank_entry *best, float *row);
