@@ -36,17 +36,21 @@ typedef struct resize_cursor {
 /* Computes offset and weight; those of the axes before `first` are unchanged. */
 static void resize_locate(const resize_plan *plan, resize_cursor *cursor, uint32_t first)
 {
+    int64_t offset = cursor->offsets[first];
+    double weight = cursor->weights[first];
+
     for (uint32_t d = first; d + 1 < plan->rank; d++) {
         const resize_table *table = &plan->tables[d];
         int64_t at = cursor->tap[d] * plan->axes[d].out + cursor->out[d];
 
-        cursor->weights[d + 1] =
-            cursor->weights[d] * (table->taps > 0 && table->weight != NULL ? table->weight[at] : 1);
-        cursor->offsets[d + 1] =
-            cursor->offsets[d] + (table->taps > 0 ? table->index[at] : cursor->out[d]) * plan->strides[d];
+        if (table->taps > 0 && table->weight != NULL)
+            weight *= table->weight[at];
+        offset += (table->taps > 0 ? table->index[at] : cursor->out[d]) * plan->strides[d];
+        cursor->weights[d + 1] = weight;
+        cursor->offsets[d + 1] = offset;
     }
-    cursor->offset = cursor->offsets[plan->rank - 1];
-    cursor->weight = cursor->weights[plan->rank - 1];
+    cursor->offset = offset;
+    cursor->weight = weight;
 }
 
 /* Moves to output row `row`. */

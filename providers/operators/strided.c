@@ -239,19 +239,20 @@ typedef struct copy_job {
     int64_t chunks; /* per iteration of the outer loops */
 } copy_job;
 
-/* Copies `count` blocks of majors and minors; in, out: the first. */
-static void copy_blocks(const copy_job *job, const char *in, char *out, const strided_axis *block,
-                        const strided_axis *major)
+/* Copies `count` blocks of `rows` majors and all minors; in, out: the first. Steps are read from the plan, not from
+ * copies of its axes: a vector of two of them would wait for a store of one. */
+static void copy_blocks(const copy_job *job, const char *in, char *out, int64_t count, int64_t rows_count)
 {
+    static const strided_axis one = { 1, 0, 0 };
     const strided_plan *plan = job->plan;
+    const strided_axis *last = plan->rank > 0 ? &plan->axes[plan->rank - 1] : &one;
 
-    if (plan->kind == KIND_TRANSPOSE) {
-        KERNEL_BEST(moves)->turn[size_class(plan->element)](&(move_turns){ in, out, plan->minor.in, major->out,
-                                                                           plan->minor.count, major->count,
-                                                                           block->count, block->in, block->out });
-        return;
-    }
-    job->kernel(in, out, block, major, &plan->minor);
+    if (plan->kind == KIND_TRANSPOSE)
+        KERNEL_BEST(moves)->turn[size_class(plan->element)](&(move_turns){
+            in, out, plan->minor.in, plan->major.out, plan->minor.count, rows_count, count, last->in, last->out });
+    else
+        job->kernel(in, out, &(strided_axis){ count, last->in, last->out },
+                    &(strided_axis){ rows_count, plan->major.in, plan->major.out }, &plan->minor);
 }
 
 /* Processes units (outer index, chunk of major); the chunk varies fastest. Where blocks have one chunk, those along the
@@ -274,31 +275,29 @@ static inlay_status copy_range(void *user, int64_t begin, int64_t end, uint32_t 
         out += index[i] * plan->axes[i].out;
     }
     for (int64_t unit = begin; unit < end;) {
-        strided_axis major = plan->major, block = { 1, 0, 0 };
-        int64_t at = chunk * plan->chunk;
+        const int64_t at = chunk * plan->chunk, rows_left = plan->major.count - at;
+        int64_t count = 1;
 
-        major.count = major.count - at < plan->chunk ? major.count - at : plan->chunk;
         if (job->chunks == 1 && plan->rank > 0) {
-            block = plan->axes[plan->rank - 1];
-            block.count -= index[plan->rank - 1];
-            block.count = block.count < end - unit ? block.count : end - unit;
+            count = plan->axes[plan->rank - 1].count - index[plan->rank - 1];
+            count = count < end - unit ? count : end - unit;
         }
-        /* Steps are read from the plan: a vector of two of them would wait for the stores of `major`. */
-        copy_blocks(job, in + at * plan->major.in, out + at * plan->major.out, &block, &major);
-        unit += block.count;
+        copy_blocks(job, in + at * plan->major.in, out + at * plan->major.out, count,
+                    rows_left < plan->chunk ? rows_left : plan->chunk);
+        unit += count;
         if (++chunk < job->chunks)
             continue;
         chunk = 0;
         for (uint32_t i = plan->rank; i-- > 0;) {
-            in += block.count * plan->axes[i].in;
-            out += block.count * plan->axes[i].out;
-            index[i] += block.count;
+            in += count * plan->axes[i].in;
+            out += count * plan->axes[i].out;
+            index[i] += count;
             if (index[i] < plan->axes[i].count)
                 break;
             in -= plan->axes[i].count * plan->axes[i].in;
             out -= plan->axes[i].count * plan->axes[i].out;
             index[i] = 0;
-            block.count = 1;
+            count = 1;
         }
     }
     return INLAY_OK;
