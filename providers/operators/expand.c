@@ -132,20 +132,19 @@ static inlay_status tile_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* Is a piece of a single repeated axis copied from the input each time? Pieces of medium size are copied from all that
- * is already written. */
-static bool repeats_in_place(int64_t piece, int64_t repeats)
+/* Is a piece of a single repeated axis so short that rows of its copies are written one after another? */
+static bool is_short(int64_t piece, int64_t repeats)
 {
-    enum { SHORT_PIECE = 32, SHORT_ROW = 512, LONG_PIECE = 16 << 10 };
+    enum { SHORT_PIECE = 32, SHORT_ROW = 512 };
 
-    return piece <= SHORT_PIECE ? piece * repeats <= SHORT_ROW : piece >= LONG_PIECE;
+    return piece <= SHORT_PIECE && repeats <= SHORT_ROW / piece;
 }
 
 static inlay_status run_tile(const kit_call *call)
 {
     enum { GRAIN = 64 << 10 };
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
-    int64_t dims[INLAY_MAX_RANK], units;
+    int64_t dims[INLAY_MAX_RANK], units, piece;
     tile_job job = {
         .in = input->data, .out = output->data, .first = input->rank, .element = strided_element_bytes(input->dtype)
     };
@@ -170,9 +169,9 @@ static inlay_status run_tile(const kit_call *call)
     if (job.first == input->rank)
         return strided_memcpy(call, output->data, input->data, (uint64_t)(input->count * job.element));
     units = strided_product(input->dims, 0, job.first);
-    if (job.first == job.last &&
-        repeats_in_place(job.sizes[job.first] * job.out_steps[job.first], job.repeats[job.first])) {
-        const int64_t piece = job.sizes[job.first] * job.out_steps[job.first], repeats = job.repeats[job.first];
+    piece = job.sizes[job.first] * job.out_steps[job.first];
+    if (job.first == job.last && is_short(piece, job.repeats[job.first])) {
+        const int64_t repeats = job.repeats[job.first];
         const int64_t counts[] = { units, repeats, piece / job.element }, from[] = { piece, 0, job.element },
                       to[] = { piece * repeats, piece, job.element };
         strided_plan plan;

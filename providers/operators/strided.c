@@ -59,16 +59,6 @@ typedef void (*kernel_fn)(const char *in, char *out, const strided_axis *block, 
             memcpy(out + i * to + bytes - (half), last, half);                                                         \
         }
 
-/* Copies a row `count` times, one part that the first-level cache holds after the other. */
-static void repeat_row(const char *in, char *out, int64_t count, int64_t to, int64_t bytes)
-{
-    enum { PART = 16 << 10 };
-
-    for (int64_t at = 0; at < bytes; at += PART)
-        for (int64_t i = 0; i < count; i++)
-            memcpy(out + i * to + at, in + at, (size_t)(bytes - at < PART ? bytes - at : PART));
-}
-
 /* Copies rows that are contiguous in source and target; minor->count is their length in elements. Short ones are copied
  * by two moves that overlap, without a call. */
 static void rows(const char *in, char *out, const strided_axis *block, const strided_axis *major,
@@ -78,13 +68,9 @@ static void rows(const char *in, char *out, const strided_axis *block, const str
     const int64_t blocks = block->count, in_block = block->in, out_block = block->out;
 
     if (bytes > 32)
-        for (int64_t b = 0; b < blocks; b++, in += in_block, out += out_block) {
-            if (from == 0)
-                repeat_row(in, out, count, to, bytes);
-            else
-                for (int64_t i = 0; i < count; i++)
-                    memcpy(out + i * to, in + i * from, (size_t)bytes);
-        }
+        for (int64_t b = 0; b < blocks; b++, in += in_block, out += out_block)
+            for (int64_t i = 0; i < count; i++)
+                memcpy(out + i * to, in + i * from, (size_t)bytes);
     else if (bytes >= 16)
         ROWS(16)
     else if (bytes >= 8)
