@@ -307,9 +307,10 @@ static void one_integer_conv(uint64_t seed)
     bool dynamic = random_between(&dice, 0, 1), zero = random_between(&dice, 0, 2) > 0,
          depthwise = random_between(&dice, 0, 2) == 0;
     int x_type = dynamic || random_between(&dice, 0, 1) ? U8 : S8, w_type = random_between(&dice, 0, 1) ? U8 : S8;
-    int64_t in = random_between(&dice, 1, 3) * 8, out = depthwise ? in : random_between(&dice, 1, 40),
-            pads[] = { 1, 0, 1, 2 };
-    int64_t w[] = { out, depthwise ? 1 : in, 3, 3 }, x[] = { 1, in, 9, 8 };
+    int64_t in = random_between(&dice, 1, 3) * 8, pads[] = { 1, 0, 1, 2 },
+            group = depthwise ? in : (int64_t[]){ 1, 2, 4 }[random_between(&dice, 0, 2)];
+    int64_t out = depthwise ? in : group * random_between(&dice, 1, 40), w[] = { out, in / group, 3, 3 },
+            x[] = { 1, in, 9, 8 };
     /* Weights minus their zero point reach both ends of int8 as far as uint8 does. */
     int64_t around = w_type == S8 ? 0 : random_between(&dice, 0, 1) ? 128 : random_between(&dice, 0, 255);
     int64_t least = w_type == S8   ? -128
@@ -340,7 +341,7 @@ static void one_integer_conv(uint64_t seed)
         put(&list, ints(&model, w_type, 0, NULL, around, around));
     mark = model_node(&model, "ConvInteger", list.text, &y);
     mw_attr_ints(&model.wire, "pads", 4, pads);
-    mw_attr_int(&model.wire, "group", depthwise ? in : 1);
+    mw_attr_int(&model.wire, "group", group);
     wire_end(&model.wire, mark);
     if (dynamic) {
         struct list s = { "xs" }, c = { "" };

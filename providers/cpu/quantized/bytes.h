@@ -145,9 +145,9 @@ static inline uint32_t bytes_first_arg(const bytes_case *layer)
 {
     return BYTES_OTHERS + layer->floats.operand_count;
 }
-/* Emits a step that computes layer->first, of `room` elements, from the zero point, the sums of the filters, and the
- * group's bias. sums, of `room` elements, must outlive the instance. */
-inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t *sums, int64_t room);
+/* Emits a step that computes layer->first, `room` elements for each group of the convolution, from the zero point, the
+ * sums of the filters, and the bias. sums: as many for each group, sum_step apart; they must outlive the instance. */
+inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t *sums, int64_t sum_step, int64_t room);
 /* Replaces layer->input by a padded copy: channels last, their number rounded up to a multiple of 4. layer->window gets
  * the size of the copy (quant_border.c). */
 inlay_status bytes_add_border(cpu_build *build, bytes_case *layer);
@@ -161,12 +161,14 @@ inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer);
 /* The kernels for tiles by the constant `value`. plain: its dims [out, in, ...] and strides, without groups. Weights
  * are checked once (quant_pairs.c). */
 const byte_set *bytes_set_for(const cpu_build *build, uint32_t value, const tensor_layout *plain);
-/* The packed layout of weights of one group for tiles: for each panel of output channels (the last may have fewer
- * vectors), for each tap of the window, for each four input channels: [lines * lanes][4], or [2][lines * lanes][2] if
- * inputs are widened; then the sum of each filter. It has six axes, unlike all layouts of convolution weights; the
- * fourth dim identifies the kernel. false: too large. */
-bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tensor_layout *layout);
-const int32_t *bytes_tiles_sums(const byte_set *set, const tensor_layout *layout, const void *packed, int64_t channels);
+/* The packed layout of weights [out, in of a group, ...] for tiles: for each group, for each panel of its output
+ * channels (the last may have fewer vectors), for each tap of the window, for each four input channels:
+ * [lines * lanes][4], or [2][lines * lanes][2] if inputs are widened; then the sum of each filter of the group. It has
+ * six axes, unlike all layouts of convolution weights; the first dim is the number of groups, the fourth identifies the
+ * kernel. false: too large. */
+bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, int64_t groups, tensor_layout *layout);
+/* The sums of the first group. */
+const int32_t *bytes_tiles_sums(const tensor_layout *layout, const void *packed);
 /* Packers (packs.h) for the layouts of tiled and depthwise convolutions. */
 bool bytes_pack_tiles(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
 bool bytes_pack_depthwise(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);

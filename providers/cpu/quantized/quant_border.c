@@ -79,7 +79,9 @@ inlay_status bytes_add_border(cpu_build *build, bytes_case *layer)
 {
     kernel_conv_shape *window = &layer->window;
     const int64_t *s = layer->input.layout.strides;
-    const int64_t dims[] = { window->images, bytes_in_fours(window->in),
+    /* the bytes of the last group that fill fours lie behind the channels */
+    const int64_t past = window->in / window->group % 4 != 0 && window->group > 1 ? 4 : 0;
+    const int64_t dims[] = { window->images, bytes_in_fours(window->in) + past,
                              window->height + window->begin[0] + window->end[0],
                              window->width + window->begin[1] + window->end[1] };
     const struct border step = { .native.run = run_border,

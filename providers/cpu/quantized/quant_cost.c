@@ -20,6 +20,7 @@
 #define DYNAMIC_PER_NS 10.0 /* elements whose range is found first, ... */
 #define DYNAMIC_NS 350.0    /* ... and the start */
 #define RESULT_NS 0.044     /* a result of a product */
+#define GROUP_TILE_NS 20.0  /* the start of a tile of one of several groups */
 #define PACK_PER_NS 15.0    /* bytes of a computed matrix */
 #define GRAIN 16384.0       /* elements of a thread */
 #define PRODUCT_ROWS 6      /* rows, and columns of panels, that are multiplied together */
@@ -186,9 +187,14 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         if (byte_tiles_of_cpu() != NULL && y > 0 && per > 0 && (!conv || op->window.group == 1))
             rate /= fmin(1, relative_tile_time(y / columns, 1, ceil(per / 4), columns));
         more = conv ? y * REQUANTIZE_NS * relative_product_time() : more;
-        if (conv && op->window.group > 1 && w->dims[1].value < 8) {
+        if (conv && op->window.group > 1 && w->dims[1].value == 1 && w->dims[0].value == op->window.group) {
             rate = 2 / THIN_TAP_NS / sqrt(relative_product_time());
             more = y * THIN_NS * sqrt(relative_product_time());
+        } else if (conv && op->window.group > 1) { /* the tiles of each group */
+            const double groups = (double)op->window.group, filters = columns / groups, in = (double)w->dims[1].value;
+
+            flops *= ceil(filters / 16) * 16 / filters * ceil(in / 4) * 4 / in;
+            more += groups * y / columns / PRODUCT_ROWS * GROUP_TILE_NS;
         }
     } else if (family->kind == CPU_FAMILY_VIEW || family->kind == CPU_FAMILY_TRANSPOSE ||
                family->kind == CPU_FAMILY_INT_CAST || family->kind == CPU_FAMILY_INT_BIAS) {

@@ -50,8 +50,8 @@ void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int
 struct first {
     cpu_native native;
     const int32_t *sums;
-    int64_t channels, room;
-    uint32_t zero; /* 0 if it is computed */
+    int64_t groups, channels, room, sum_step; /* channels, room: of a group */
+    uint32_t zero;                            /* 0 if it is computed */
     uint32_t offset;
     bool computes_zero, is_signed, biased;
 };
@@ -69,18 +69,25 @@ static inlay_status run_first(const cpu_native *native, const cpu_state *state, 
     (void)threads;
     if (first->computes_zero)
         zero += first->is_signed ? (uint32_t)(*(const int8_t *)args[1]) : (uint32_t) * (const uint8_t *)args[1];
-    for (int64_t o = 0; o < first->room; o++)
-        to[o] =
-            (int32_t)((bias != NULL && o < first->channels ? (uint32_t)bias[o] : 0) - zero * (uint32_t)first->sums[o]);
+    for (int64_t group = 0; group < first->groups; group++) {
+        const int32_t *sums = first->sums + group * first->sum_step;
+
+        for (int64_t o = 0; o < first->room; o++, to++)
+            *to = (int32_t)((bias != NULL && o < first->channels ? (uint32_t)bias[group * first->channels + o] : 0) -
+                            zero * (uint32_t)sums[o]);
+    }
     return INLAY_OK;
 }
 
-inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t *sums, int64_t room)
+inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t *sums, int64_t sum_step, int64_t room)
 {
+    const int64_t groups = layer->window.group, all = groups * room;
     const struct first step = { .native.run = run_first,
                                 .sums = sums,
-                                .channels = layer->window.out,
+                                .groups = groups,
+                                .channels = layer->window.out / groups,
                                 .room = room,
+                                .sum_step = sum_step,
                                 .zero = (uint32_t)layer->x_zero,
                                 .offset = (uint32_t)layer->x_offset,
                                 .computes_zero = layer->computes_zero,
@@ -92,7 +99,7 @@ inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t
     inlay_status status;
     tensor_layout layout;
 
-    layout_plain(&layout, 1, &room);
+    layout_plain(&layout, 1, &all);
     layout.type = ELEMENT_INT32;
     INLAY_TRY(cpu_new_place(build, &layout, &layer->first));
     if (step.computes_zero)

@@ -158,7 +158,7 @@ inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32
     layout_strides(&plain, 2, weights_dims, w_strides);
     plain.type = ELEMENT_INT8;
     set = bytes_set_for(build, weights, &plain);
-    if (!bytes_tiles_layout(set, &plain, &layout))
+    if (!bytes_tiles_layout(set, &plain, 1, &layout))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large",
                           build->op->name);
     status = build->compiled->values[weights].constant != INLAY_NONE

@@ -1,5 +1,5 @@
-/* QLinearConv-10 and ConvInteger-10 by int8 tiles: one group, any window, stride and dilation, in one or two
- * dimensions. Results equal the reference's to the last bit.
+/* QLinearConv-10 and ConvInteger-10 by int8 tiles: any window, stride and dilation, in one or two dimensions, and any
+ * number of groups unless inputs are widened. Results equal the reference's to the last bit.
  *
  * The initial values of sums correct for the zero point of the input. If a window reaches past the image, or the number
  * of channels is not a multiple of 4, the kernel reads a copy padded with the zero point. */
@@ -23,14 +23,19 @@ struct direct {
     int64_t rows, row_pixels; /* of the output; rows that are contiguous in input and output are merged into one */
     int64_t height;           /* output rows of an image */
     int64_t s_image, s_row, s_pixel; /* bytes of the input from one output image, row, pixel to the next */
-    int64_t tap_count, quads, channels;
+    int64_t tap_count, quads;
+    int64_t channels, out; /* of the output: of a group, and of all groups */
+    struct {
+        int64_t panels, bytes; /* panels of weights, and their bytes with the sums */
+        int64_t room, input;   /* elements of an ending, bytes of a pixel */
+    } group;
     int64_t strip; /* pixels whose windows are widened one by one; 0: the input is not widened */
     struct {
         int64_t rows, row, span; /* rows, bytes from row to row, bytes of a row */
     } window;
     int64_t wide_row;         /* elements of a widened input row; 0: rows are not widened as a whole */
     int64_t row_tiles, block; /* tiles of a row, and of a unit */
-    int64_t chunk, panels;    /* panels of a unit, and all */
+    int64_t chunk, panels;    /* panels of a unit, and of all groups */
     bool flip;
     int64_t y_bytes; /* of an element */
     byte_ending ending;
@@ -92,24 +97,27 @@ static const int8_t *panel_at(const direct_call *call, int64_t panel)
 {
     const struct direct *direct = call->direct;
 
-    return (const int8_t *)call->args[BYTES_W] + panel * direct->tap_count * direct->quads * direct->set->width * 4;
+    return (const int8_t *)call->args[BYTES_W] + panel / direct->group.panels * direct->group.bytes +
+           panel % direct->group.panels * direct->tap_count * direct->quads * direct->set->width * 4;
 }
 
 static void multiply_panel(const direct_call *call, int64_t panel, const pixel_run *run, struct fetching *ahead)
 {
     const struct direct *direct = call->direct;
     const byte_set *set = direct->set;
-    const int64_t column = panel * set->width, left = direct->channels - column;
+    const int64_t group = panel / direct->group.panels, first = panel % direct->group.panels * set->width;
+    const int64_t column = group * direct->channels + first, at = group * direct->group.room + first,
+                  left = direct->channels - first;
     const int64_t lines = lines_of(set, left < set->width ? left : set->width),
                   most = direct->tiles != NULL ? direct->tiles->rows : set->rows[lines - 1];
     const int64_t pixels = run->last - run->first, tiles = (pixels + most - 1) / most;
     const int64_t least = pixels / tiles, more = pixels % tiles; /* the first `more` tiles have one more pixel */
     const bool has_epilogue = bytes_has_more(&direct->floats);
     int64_t pixel = run->row * direct->row_pixels + run->first;
-    uint8_t *output = (uint8_t *)call->args[BYTES_Y] + (pixel * direct->channels + column) * direct->y_bytes;
+    uint8_t *output = (uint8_t *)call->args[BYTES_Y] + (pixel * direct->out + column) * direct->y_bytes;
     float floats[TILE_MOST * MOST_WIDTH];
     byte_product product = {
-        .input = run->input,
+        .input = run->input + group * direct->group.input,
         .x_pixel = run->x_pixel,
         .taps = run->taps,
         .tap_count = run->tap_count,
@@ -122,11 +130,11 @@ static void multiply_panel(const direct_call *call, int64_t panel, const pixel_r
     };
 
     INLAY_CHECK(panel < direct->panels && lines <= BYTE_LINES && most <= TILE_MOST && set->width <= MOST_WIDTH);
-    product.ending.first = call->first + column;
-    product.ending.scale += column;
-    product.ending.shift += direct->ending.kind == BYTE_FLOATS ? column : 0;
+    product.ending.first = call->first + at;
+    product.ending.scale += at;
+    product.ending.shift += direct->ending.kind == BYTE_FLOATS ? at : 0;
     product.output = has_epilogue ? (void *)floats : output;
-    product.y_pixel = has_epilogue ? product.columns * (int64_t)sizeof floats[0] : direct->channels * direct->y_bytes;
+    product.y_pixel = has_epilogue ? product.columns * (int64_t)sizeof floats[0] : direct->out * direct->y_bytes;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = least + (t < more);
 
@@ -139,10 +147,10 @@ static void multiply_panel(const direct_call *call, int64_t panel, const pixel_r
             set->multiply(&product, (int)rows);
         if (has_epilogue)
             bytes_finish(&direct->floats, call->args, floats, pixel, rows, column, product.columns, output,
-                         direct->channels);
+                         direct->out);
         product.input += rows * product.x_pixel;
         pixel += rows;
-        output += rows * direct->channels * direct->y_bytes;
+        output += rows * direct->out * direct->y_bytes;
         product.output = has_epilogue ? (void *)floats : output;
     }
 }
@@ -291,10 +299,10 @@ static const byte_set *set_of_layout(const tensor_layout *layout)
     return set != NULL && parts_of(set) != layout->dims[3] && byte_set_of_pairs() != NULL ? byte_set_of_pairs() : set;
 }
 
-bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tensor_layout *layout)
+bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, int64_t groups, tensor_layout *layout)
 {
-    const int64_t parts = parts_of(set);
-    int64_t dims[] = { 1, 1, 1, parts, bytes_in_fours(weights->dims[1]), lines_of(set, weights->dims[0]) * set->lanes };
+    const int64_t parts = parts_of(set), room = lines_of(set, weights->dims[0] / groups) * set->lanes;
+    int64_t dims[] = { groups, 1, 1, parts, bytes_in_fours(weights->dims[1]), room };
 
     for (int d = 2; d < weights->rank; d++)
         if (__builtin_mul_overflow(dims[4], weights->dims[d], &dims[4]))
@@ -308,10 +316,10 @@ bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tenso
     return true;
 }
 
-const int32_t *bytes_tiles_sums(const byte_set *set, const tensor_layout *layout, const void *packed, int64_t channels)
+const int32_t *bytes_tiles_sums(const tensor_layout *layout, const void *packed)
 {
-    return (const int32_t *)(const void *)((const char *)packed + layout_bytes(layout)) -
-           lines_of(set, channels) * set->lanes;
+    return (const int32_t *)(const void *)((const char *)packed + layout_bytes(layout) / (uint64_t)layout->dims[0]) -
+           layout->dims[5];
 }
 
 /* Packs the weights of one filter and one tap. to: the tap's weights in a panel of `room` channels; channel: the
@@ -341,26 +349,29 @@ bool bytes_pack_tiles(const tensor_layout *plain, const void *source, const tens
     const byte_set *set = layout->rank == 6 ? set_of_layout(layout) : NULL;
     const int64_t *dims = plain->dims, *s = plain->strides;
     const bool flat = plain->rank == 4;
-    int64_t height, width, quads;
-    int32_t *sums;
+    int64_t height, width, quads, filters, group_bytes;
 
     if (set == NULL || plain->rank < 2 || plain->rank > 4 || layout->type != ELEMENT_INT8)
         return false;
     height = flat ? dims[2] : 1;
     width = plain->rank == 2 ? 1 : dims[plain->rank - 1];
     quads = bytes_in_fours(dims[1]) / 4;
+    filters = dims[0] / layout->dims[0];
+    group_bytes = (int64_t)layout_bytes(layout) / layout->dims[0];
     memset(target, 0, layout_bytes(layout));
-    sums = (int32_t *)(void *)((char *)target + layout_bytes(layout)) - lines_of(set, dims[0]) * set->lanes;
     for (int64_t o = 0; o < dims[0]; o++) {
-        const int64_t panel = o / set->width, left = lines_of(set, dims[0] - panel * set->width) * set->lanes;
+        const int64_t filter = o % filters, panel = filter / set->width,
+                      left = lines_of(set, filters - panel * set->width) * set->lanes;
         const int64_t room = left < set->width ? left : set->width; /* channels of the panel */
         const int8_t *from = (const int8_t *)source + o * s[0];
-        int8_t *to = (int8_t *)target + panel * height * width * quads * set->width * 4;
+        int8_t *of_group = (int8_t *)target + o / filters * group_bytes,
+               *to = of_group + panel * height * width * quads * set->width * 4;
+        int32_t *sums = (int32_t *)(void *)(of_group + group_bytes) - layout->dims[5];
 
         for (int64_t h = 0; h < height; h++)
             for (int64_t w = 0; w < width; w++, to += quads * room * 4)
-                sums[o] += pack_channels(set, from + h * (flat ? s[2] : 0) + w * s[plain->rank - 1], dims[1], s[1], to,
-                                         o % set->width, room);
+                sums[filter] += pack_channels(set, from + h * (flat ? s[2] : 0) + w * s[plain->rank - 1], dims[1], s[1],
+                                              to, filter % set->width, room);
     }
     return true;
 }
@@ -372,12 +383,20 @@ static bool is_linear(const cpu_op *op)
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
-/* Does a kernel support the convolution? */
+/* Does a kernel support the convolution? A tile costs as much for a few multiplications in a group as for a hundred:
+ * other kernels are then faster. */
 static bool kernel_supports(const byte_set *set, const kernel_conv_shape *window)
 {
-    return window->flat &&
-           (window->group == 1 ? depth_fits(set, bytes_in_fours(window->in) * window->kernel[0] * window->kernel[1])
-                               : bytes_depthwise_runs(set, window));
+    enum { LEAST_OF_GROUP = 128 };
+    const int64_t taps = window->kernel[0] * window->kernel[1], in = window->in / window->group,
+                  out = window->out / window->group;
+
+    if (!window->flat)
+        return false;
+    if (window->group == 1)
+        return depth_fits(set, bytes_in_fours(in) * taps);
+    return bytes_depthwise_runs(set, window) ||
+           (!set->wide && (double)in * (double)out * (double)taps >= LEAST_OF_GROUP);
 }
 
 /* Is the zero point of x computed in the run? */
@@ -402,7 +421,7 @@ bool bytes_runs_conv(const cpu_build *build, const cpu_op *op)
 
         return bytes_scales_fit(op, constant->data, cpu_count(build, op->in[W_SCALE]));
     }
-    return window.group == 1 || !computes_zero(build, op);
+    return !bytes_depthwise_runs(build->state->bytes, &window) || !computes_zero(build, op);
 }
 
 bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
@@ -426,7 +445,8 @@ bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI there is no exact int8 convolution for this group count and window");
     if (!linear)
-        return window.group == 1 || kit_input(node, X_ZERO) == NULL || kit_is_constant(node, X_ZERO) ||
+        return !bytes_depthwise_runs(set, &window) || kit_input(node, X_ZERO) == NULL ||
+               kit_is_constant(node, X_ZERO) ||
                kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI the zero point of input 0 must be a constant if there are groups");
     return bytes_scales_fit(op, scales->data, cpu_known_count(scales)) ||
@@ -462,14 +482,17 @@ static void find_taps(struct direct *direct, const kernel_conv_shape *window, in
 static void divide_work(struct direct *direct, uint32_t threads)
 {
     const int64_t depth = direct->tap_count * direct->quads;
-    const double flops = 2.0 * (double)(direct->rows * direct->row_pixels * direct->channels) * (double)depth * 4;
+    const double flops = 2.0 * (double)(direct->rows * direct->row_pixels * direct->out) * (double)depth * 4;
+    const int64_t groups = direct->out / direct->channels;
     tiles_cut c;
 
     direct->row_tiles = (direct->row_pixels + TILE_PIXELS - 1) / TILE_PIXELS;
-    direct->panels = (direct->channels + direct->set->width - 1) / direct->set->width;
+    direct->group.panels = (direct->channels + direct->set->width - 1) / direct->set->width;
+    direct->panels = groups * direct->group.panels;
     threads = flops > ALONE_FLOPS ? threads : 1;
     tiles_find_cut(direct->rows * direct->row_tiles, TILE_PIXELS * direct->s_pixel,
-                   (double)direct->channels / (double)direct->set->width, depth, threads, &c);
+                   groups > 1 ? (double)direct->panels : (double)direct->channels / (double)direct->set->width, depth,
+                   threads, &c);
     direct->block = c.block;
     direct->chunk = c.chunk;
 }
@@ -479,9 +502,10 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     const cpu_op *op = build->op;
     kernel_conv_shape *window = &layer->window;
     const byte_set *set = bytes_set_for(build, layer->w_value, &layer->weights);
-    const int64_t room = lines_of(set, window->out) * set->lanes;
+    const int64_t groups = window->group, in = window->in / groups, channels = window->out / groups,
+                  room = lines_of(set, channels) * set->lanes, all = groups * room;
     const byte_tiles *tiles;
-    int64_t pixel, tap_count, quads;
+    int64_t pixel, tap_count, quads, sum_step;
     const int32_t *sums;
     int32_t *first;
     float *scale;
@@ -492,28 +516,29 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     struct direct *direct = NULL;
     tensor_layout layout;
 
-    if (window->padded || window->in % 4 != 0 || !tiles_accept_layout(&layer->input.layout) ||
+    if (window->padded || in % 4 != 0 || !tiles_accept_layout(&layer->input.layout) ||
         (window->kernel[1] > 1 && tiles_pixel_step(&layer->input.layout) != window->in))
         INLAY_TRY(bytes_add_border(build, layer));
     pixel = tiles_pixel_step(&layer->input.layout);
     /* Can all output rows be one? */
     one_row = window->stride[0] * window->width == window->out_width * window->stride[1] &&
               (window->images == 1 || window->height == window->out_height * window->stride[0]);
-    merged = window->dilation[1] == 1;
+    merged = window->dilation[1] == 1 && groups == 1;
     tap_count = window->kernel[0] * (merged ? 1 : window->kernel[1]);
-    if (!bytes_tiles_layout(set, &layer->weights, &layout))
+    if (!bytes_tiles_layout(set, &layer->weights, groups, &layout))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large", op->name);
     INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &layout, &weights));
-    quads = bytes_in_fours(window->in) / 4 * (merged ? window->kernel[1] : 1);
+    quads = bytes_in_fours(in) / 4 * (merged ? window->kernel[1] : 1);
     tiles = bytes_tiles_for(window->out_width * (one_row ? window->out_height * window->images : 1), tap_count, quads,
-                            window->out);
+                            channels);
     layer->x_offset = byte_offset(set, tiles, layer->input.layout.type == ELEMENT_INT8);
-    sums = bytes_tiles_sums(set, &layout, build->instance->buffers[weights.buffer].data, window->out);
+    sums = bytes_tiles_sums(&layout, build->instance->buffers[weights.buffer].data);
+    sum_step = (int64_t)(layout_bytes(&layout) / sizeof *sums) / groups;
     if (layer->computes_first)
-        INLAY_TRY(bytes_emit_first(build, layer, sums, room));
+        INLAY_TRY(bytes_emit_first(build, layer, sums, sum_step, room));
     INLAY_TRY(bytes_result(build, layer, &output));
     direct =
-        calloc(1, sizeof *direct + 2 * (size_t)tap_count * sizeof direct->taps[0] + 3 * (size_t)room * sizeof(float));
+        calloc(1, sizeof *direct + 2 * (size_t)tap_count * sizeof direct->taps[0] + 3 * (size_t)all * sizeof(float));
     if (direct == NULL)
         return q_no_memory(build);
     *direct = (struct direct){ .native.run = run_direct,
@@ -527,7 +552,9 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
                                .s_pixel = window->stride[1] * pixel,
                                .tap_count = tap_count,
                                .quads = quads,
-                               .channels = window->out,
+                               .channels = channels,
+                               .out = window->out,
+                               .group = { .bytes = (int64_t)layout_bytes(&layout) / groups, .room = room, .input = in },
                                .flip = layer->input.layout.type == ELEMENT_INT8,
                                .y_bytes = (int64_t)cpu_type_bytes(output.layout.type),
                                .floats = layer->floats,
@@ -535,15 +562,18 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     find_taps(direct, window, pixel, merged);
     bytes_end(build, layer, &direct->ending);
     direct->ending.first = first = (int32_t *)(void *)(direct->taps + 2 * tap_count);
-    direct->ending.scale = scale = (float *)(void *)(first + room);
-    direct->ending.shift = scale + room;
+    direct->ending.scale = scale = (float *)(void *)(first + all);
+    direct->ending.shift = scale + all;
     status = bytes_ends_of(build, layer, &ends);
     if (status != INLAY_OK) {
         free(direct);
         return status;
     }
-    for (int64_t o = 0; o < window->out; o++)
-        bytes_end_channel(&ends, o, sums[o], &first[o], &scale[o], &scale[room + o]);
+    for (int64_t o = 0; o < window->out; o++) {
+        const int64_t filter = o % channels, at = o / channels * room + filter;
+
+        bytes_end_channel(&ends, o, sums[o / channels * sum_step + filter], &first[at], &scale[at], &scale[all + at]);
+    }
     /* Widened rows (wide_row) hold the input of one output row, so they cannot be merged. */
     if (direct->wide_row == 0 && one_row) {
         direct->row_pixels *= direct->rows;
@@ -595,6 +625,7 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
 {
     const cpu_op *op = build->op;
     const bool linear = is_linear(op);
+    bool depthwise;
     bytes_case layer = { .group = group, .w_value = op->in[linear ? W : 1] };
     inlay_status status;
 
@@ -619,21 +650,24 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
         return status;
     if (layer.input.layout.type == ELEMENT_INT8)
         layer.x_offset = 128;
-    cpu_window_weights(build, layer.w_value, &layer.weights);
+    depthwise = bytes_depthwise_runs(build->state->bytes, &layer.window);
+    if (depthwise)
+        cpu_window_weights(build, layer.w_value, &layer.weights);
+    else
+        layout_plain(&layer.weights, build->ranks[layer.w_value], build->dims[layer.w_value]);
     layer.weights.type = ELEMENT_INT8;
     if (cpu_type(build, layer.w_value) == ELEMENT_UINT8) {
         status = q_shift(build, layer.w_value, op->quantized.w_zero);
         if (status != INLAY_OK)
             return status;
     }
-    status = layer.window.group == 1 ? lower_tiles(build, &layer) : bytes_lower_depthwise(build, &layer);
+    status = depthwise ? bytes_lower_depthwise(build, &layer) : lower_tiles(build, &layer);
     return status != INLAY_OK
                ? status
-               : kernel_remember(build,
-                                 &(kernel_choice){ .op = group->op,
-                                                   .count = 1,
-                                                   .source = KERNEL_ONLY,
-                                                   .why = bytes_why(bounds[layer.kind]),
-                                                   .kernel = { layer.window.group == 1 ? KERNEL_BYTES_TILES
-                                                                                       : KERNEL_BYTES_CHANNELS } });
+               : kernel_remember(
+                     build, &(kernel_choice){ .op = group->op,
+                                              .count = 1,
+                                              .source = KERNEL_ONLY,
+                                              .why = bytes_why(bounds[layer.kind]),
+                                              .kernel = { depthwise ? KERNEL_BYTES_CHANNELS : KERNEL_BYTES_TILES } });
 }
