@@ -109,29 +109,35 @@ static void window_max(float *t, const float *input, int64_t n, int taps, int64_
 {
     combine_strided(t, input, n, taps, step, stride, false, accumulate);
 }
-/* The sums of VEC_LANES windows. Neighbours at a stride of 2 are 2 or 3; other windows have any number, which are added
- * as by window_sum(). */
+/* The elements of VEC_LANES windows at a stride of 1 or 2 from at[0] on. */
+VEC_INLINE vec strided(const float *at, const int64_t stride)
+{
+    return stride == 1 ? vec_load(at) : vec_even(vec_load(at), vec_load(at + VEC_LANES));
+}
+
+/* The sums of VEC_LANES windows, of any number of taps, which are added as by window_sum(). */
 VEC_INLINE vec window_sums(const float *at, const int64_t taps, int64_t step, const int64_t stride)
 {
-    vec sum = vec_load(at);
+    vec sum;
 
-    if (stride == 2) {
-        const vec c = vec_load(at + VEC_LANES);
+    if (stride == 2 && step == 1 && taps <= 3) {
+        const vec a = vec_load(at), c = vec_load(at + VEC_LANES);
 
         if (taps == 3) {
             const vec b = vec_load(at + 1), d = vec_load(at + VEC_LANES + 1);
 
-            return vec_add(vec_even(vec_add(sum, b), vec_add(c, d)), vec_odd(b, d));
+            return vec_add(vec_even(vec_add(a, b), vec_add(c, d)), vec_odd(b, d));
         }
-        return vec_add(vec_even(sum, c), vec_odd(sum, c));
+        return taps == 2 ? vec_add(vec_even(a, c), vec_odd(a, c)) : vec_even(a, c);
     }
+    sum = strided(at, stride);
     for (int64_t k = 1; k < taps && k < POOL_TAPS; k++)
-        sum = vec_add(sum, vec_load(at + k * step));
+        sum = vec_add(sum, strided(at + k * step, stride));
     for (int64_t first = POOL_TAPS; first < taps; first += POOL_TAPS) {
-        vec more = vec_load(at + first * step);
+        vec more = strided(at + first * step, stride);
 
         for (int64_t k = first + 1; k < taps && k < first + POOL_TAPS; k++)
-            more = vec_add(more, vec_load(at + k * step));
+            more = vec_add(more, strided(at + k * step, stride));
         sum = vec_add(sum, more);
     }
     return sum;
@@ -216,6 +222,8 @@ static void means_of_rows(const pool_rows *rows)
         mean_vectors(rows, 3, 1, 1);
     } else if (long_rows && rows->stride == 1) {
         mean_vectors(rows, rows->taps, rows->step, 1);
+    } else if (long_rows && rows->stride == 2) {
+        mean_vectors(rows, rows->taps, rows->step, 2);
     } else {
         for (int64_t row = 0; row < rows->rows; row++) {
             sum_windows(rows, row);
