@@ -10,17 +10,21 @@
 #define CONV_FLOPS_PER_NS 230.0
 #define PRODUCT_FLOPS_PER_NS 215.0
 #define VOLUME_FLOPS_PER_NS 300.0
-#define UNFOLD_FLOPS_PER_NS 90.0 /* transposed convolutions, which use one thread */
-#define GROUP_CHANNELS 16.0      /* groups of fewer channels or filters are computed by im2col, one after the other: */
-#define GROUP_NS 1000.0          /* a group, ... */
-#define UNFOLDED_NS 0.54         /* ... an element of its receptive fields, on a Zen 4, ... */
-#define GROUP_FILTERS 8.0        /* ... and steps of filters of its multiplication */
-#define MOST_FLOPS 304.0         /* a reference core with fewer multipliers comes as close to their limit */
-#define MOST_PRODUCT_FLOPS 290.0 /* ... of its multiplications of matrices */
-#define LANES 16.0               /* columns of a product, or channels of a group, are computed in such steps */
+#define DECONV_FLOPS_PER_NS 170.0 /* transposed convolutions, which use one thread, on a Xeon, ... */
+#define UNFOLD_FLOPS_PER_NS 90.0  /* ... with groups or dilations by im2col, ... */
+#define DECONV_SUM_NS 0.9         /* ... which adds the products of each tap, ... */
+#define DECONV_COPY_NS 0.2        /* ... or copies those of a single one */
+#define GROUP_CHANNELS 16.0       /* groups of fewer channels or filters are computed by im2col, one after the other: */
+#define GROUP_NS 1000.0           /* a group, ... */
+#define UNFOLDED_NS 0.54          /* ... an element of its receptive fields, on a Zen 4, ... */
+#define GROUP_FILTERS 8.0         /* ... and steps of filters of its multiplication */
+#define MOST_FLOPS 304.0          /* a reference core with fewer multipliers comes as close to their limit */
+#define MOST_PRODUCT_FLOPS 290.0  /* ... of its multiplications of matrices */
+#define LANES 16.0                /* columns of a product, or channels of a group, are computed in such steps */
 #define REDUCED_GAIN 2.0
 #define FUNCTION_PER_NS 16.0
 #define REORDER_BYTES_PER_NS 12.0
+#define ROW_NS 90.0              /* windows: a row of the result, for each LANES of its channels, on a Xeon */
 #define CALL_NS 500.0            /* a call of the library */
 #define COPY_NS 50.0             /* a change of layout */
 #define SHARED_FLOPS 4e5         /* with less work, one thread is faster */
@@ -32,7 +36,8 @@ struct sizes {
     double taps;                           /* of a window */
     double inside;                         /* the share of all taps that a convolution computes */
     double padding;                        /* computed output channels / those of the group */
-    bool depthwise, unfolded;
+    double rows;                           /* windows: rows of the result, by LANES of its channels */
+    bool depthwise, unfolded, summed;      /* summed: products of taps, of transposed convolutions by im2col */
 };
 
 /* The share of the taps of a convolution that oneDNN computes. Rows of taps outside the image are skipped. In
@@ -104,10 +109,18 @@ static struct sizes sizes_of(const inlay_cost_request *request, const struct gro
                       (group->kind != GROUP_CONV || filters <= 1);
     sizes.unfolded = group->kind == GROUP_CONV && group->channel_groups > 1 && !sizes.depthwise &&
                      fmin(sizes.depth, filters) < GROUP_CHANNELS;
+    sizes.summed = group->kind == GROUP_DECONV && group->channel_groups > 1;
+    for (uint32_t i = 0; i < group->spatial; i++)
+        sizes.summed = sizes.summed || (group->kind == GROUP_DECONV && group->dilations[i] > 1);
+    if (group->kind == GROUP_CONV && !sizes.depthwise && !sizes.unfolded && sizes.taps > 1)
+        sizes.rows = sizes.output / price_axis(output, 1) / price_axis(output, group->spatial + 1) *
+                     (double)group->channel_groups * ceil(filters / LANES);
     if (group->kind == GROUP_CONV && sizes.depthwise) /* blocks of channels */
         sizes.padding = padding_of(price_axis(weights, 0), LANES);
     else if (group->kind == GROUP_CONV)
         sizes.padding = padding_of(filters, sizes.unfolded ? GROUP_FILTERS : LANES);
+    else if (group->kind == GROUP_DECONV && !sizes.summed)
+        sizes.padding = padding_of(filters, LANES) * padding_of(sizes.depth, LANES);
     else if (group->kind == GROUP_PRODUCT && output != NULL && output->rank != INLAY_RANK_UNKNOWN && output->rank > 0)
         sizes.padding = padding_of(price_axis(output, output->rank - 1), LANES);
     return sizes;
@@ -123,8 +136,8 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
                                           : CONV_FLOPS_PER_NS;
         return 2 * sizes->output * sizes->padding * sizes->depth * sizes->taps * (sizes->unfolded ? 1 : sizes->inside);
     case GROUP_DECONV:
-        *out_rate = UNFOLD_FLOPS_PER_NS;
-        return 2 * sizes->input * sizes->depth * sizes->taps;
+        *out_rate = sizes->summed ? UNFOLD_FLOPS_PER_NS : DECONV_FLOPS_PER_NS;
+        return 2 * sizes->input * sizes->padding * sizes->depth * sizes->taps;
     default:
         *out_rate = PRODUCT_FLOPS_PER_NS;
         return 2 * sizes->output * sizes->padding * sizes->depth;
@@ -137,6 +150,19 @@ static double unfolded_elements(const inlay_cost_request *request, const struct 
     const double filters = price_axis(price_state(request, group->output), 1);
 
     return sizes->output / filters * sizes->depth * (double)group->channel_groups * sizes->taps;
+}
+
+/* The time in which im2col of a transposed convolution adds the products of its taps. */
+static double sums_ns(const inlay_cost_request *request, const struct group *group, const struct sizes *sizes)
+{
+    const inlay_value_state *input = price_state(request, group->values[OPERAND_INPUT]);
+    const double filters = sizes->depth * (double)group->channel_groups,
+                 products = sizes->input / price_axis(input, 1) * filters * sizes->taps;
+    bool strided = false;
+
+    for (uint32_t i = 0; i < group->spatial; i++)
+        strided = strided || group->strides[i] > 1;
+    return products * (sizes->taps > 1 || strided ? DECONV_SUM_NS : DECONV_COPY_NS);
 }
 
 static double reorder_ns(const price_memory *memory, double bytes, double threads)
@@ -171,9 +197,11 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
     reading = price_stream_ns(&memory, 4 * sizes.input, 4 * sizes.output, threads);
     if (group.constant[OPERAND_WEIGHTS])
         reading += price_weights_ns(&memory, width * sizes.weights, weights_of_graph(request->graph), threads);
-    work = flops / rate;
+    work = flops / rate + ROW_NS * sizes.rows;
     if (sizes.unfolded)
         work += UNFOLDED_NS * unfolded_elements(request, &group, &sizes) + GROUP_NS * (double)group.channel_groups;
+    if (sizes.summed)
+        work += sums_ns(request, &group, &sizes);
     work /= threads;
     out->ns = CALL_NS + (threads > 1 ? memory.team_ns : 0) + price_overlapped_ns(work, reading);
     if ((group.kind == GROUP_CONV && !sizes.unfolded) || group.kind == GROUP_DECONV) {

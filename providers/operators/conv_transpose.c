@@ -365,10 +365,16 @@ inlay_status product_conv_transpose_run(const kit_call *call)
     return kit_parallel(call, task.job.batch * task.blocks, 1, run_blocks, &task);
 }
 
+/* On a Xeon: a product that is added to its plane, ... */
+#define SUM_NS 0.17
+#define SUM_ROW_NS 3.0 /* ... a row of products, ... */
+#define RESULT_NS 0.9  /* ... an element of a plane, ... */
+#define PLANE_NS 100.0 /* ... and a plane */
+
 void product_conv_transpose_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *input = &shapes->in[0], *weights = &shapes->in[1], *output = &shapes->out[0];
-    double group = (double)kit_attr_int(node->info, "group", 1), columns;
+    double group = (double)kit_attr_int(node->info, "group", 1), columns, more;
     product_size size = { .a_constant = kit_is_constant(node, 1), .a_across = true };
 
     if (input->rank < 2 || weights->rank != input->rank || input->count <= 0 || weights->count <= 0 ||
@@ -381,6 +387,7 @@ void product_conv_transpose_cost(const kit_node *node, const kit_plan *shapes, i
     columns = size.batch * size.m * size.n;
     out->bytes_read = kit_bytes(input->dtype, input->count) + kit_bytes(weights->dtype, weights->count);
     out->bytes_written = kit_bytes(output->dtype, output->count);
-    product_cost_set(node, shapes, gemm_type_of(input->dtype), &size, 1, 0.3 * columns + 0.1 * (double)output->count,
-                     out);
+    more = columns * (SUM_NS + SUM_ROW_NS / (double)input->dims[input->rank - 1]) + RESULT_NS * (double)output->count +
+           PLANE_NS * (double)output->dims[0] * (double)output->dims[1];
+    product_cost_set(node, shapes, gemm_type_of(input->dtype), &size, 1, more, out);
 }
