@@ -1,5 +1,5 @@
-/* Generated convolutions and pools of one to three dimensions, by the kernel that the model chooses and by others: the
- * results are those of the reference, and the same bits on one thread and two. */
+/* Generated convolutions, transposed ones and pools of one to three dimensions, by the kernel that the model chooses
+ * and by others: the results are those of the reference, and the same bits on one thread and two. */
 #define COMPARE_TOLERANCE 4e-5f /* the reference, plain C, sums up to thousands of terms without fused multiply-add */
 #include "compare.h"
 #include "random.h"
@@ -98,9 +98,11 @@ static void convolutions(void **state)
 
     (void)state;
     for (uint32_t n = 0; n < random_rounds(240); n++) {
-        const int images = (int)random_between(&dice, 1, 3), each = (int)random_between(&dice, 1, 20),
-                  group = n % 3 > 0 ? 1 : (int)random_between(&dice, 2, 6),
-                  filters = group * (int)random_between(&dice, 1, n % 5 == 0 ? 90 : 20), in = each * group;
+        const bool thin = n % 9 == 0; /* one channel in a group */
+        const int images = (int)random_between(&dice, 1, 3), each = thin ? 1 : (int)random_between(&dice, 1, 20),
+                  group = n % 3 > 0 ? 1 : (int)random_between(&dice, 2, thin ? 40 : 6),
+                  filters = group * (n % 18 == 0 ? 1 : (int)random_between(&dice, 1, n % 5 == 0 ? 90 : 20)),
+                  in = each * group;
         char script[1024], image[160];
         struct drawing drawn;
 
@@ -116,6 +118,27 @@ static void convolutions(void **state)
                        filters, each, drawn.kernels, filters, n % 2 == 0 ? ", b" : "", drawn.attributes, group,
                        endings[n % 5]);
         expect(script, kernels[n % 7]);
+    }
+}
+
+static void transposed_convolutions(void **state)
+{
+    uint64_t dice = 13;
+
+    (void)state;
+    for (uint32_t n = 0; n < random_rounds(120); n++) {
+        const int group = n % 2 == 0 ? 1 : (int)random_between(&dice, 2, 6);
+        const int images = (int)random_between(&dice, 1, 2), each = n % 9 == 3 ? 1 : (int)random_between(&dice, 1, 12),
+                  filters = n % 9 == 3 ? 1 : (int)random_between(&dice, 1, 12), in = each * group;
+        char script[1024];
+        struct drawing drawn;
+
+        draw(&dice, true, &drawn);
+        (void)snprintf(script, sizeof script,
+                       "x : %d,%d%s\nw = [%d,%d%s]\nb = [%d]\nk = ConvTranspose(x, w%s)%s group=%d\ny = %s(k)\n-> y%s",
+                       images, in, drawn.dims, in, filters, drawn.kernels, filters * group, n % 4 < 2 ? ", b" : "",
+                       drawn.attributes, group, n % 3 == 0 ? "Relu" : "Sigmoid", n % 5 == 0 ? ", k" : "");
+        expect(script, "auto");
     }
 }
 
@@ -147,7 +170,11 @@ static void pools(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions), cmocka_unit_test(pools) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(transposed_convolutions),
+        cmocka_unit_test(pools),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

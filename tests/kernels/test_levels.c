@@ -743,7 +743,7 @@ static void planes(void **state)
                         check_plane(level, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
 }
 
-/* De-interleaving (every, part), interleaving (join), filling and adding rows. */
+/* De-interleaving (every, part), interleaving (join), filling, adding and mixing rows. */
 static void parts_of_rows(void **state)
 {
     (void)state;
@@ -774,10 +774,31 @@ static void parts_of_rows(void **state)
                     free(odd);
                 }
                 level->planes->fill(output, 2, step * n);
-                level->planes->add(input, output, step * n);
+                level->planes->add(input, n,
+                                   (const plane_tap[]){ { 0, 0, n }, { 0, n, n }, { 0, 2 * n, n }, { 0, 3 * n, n } },
+                                   step, output);
                 for (int64_t i = 0; i < step * n; i++)
                     assert_true(output[i] == 2 + input[i]);
                 assert_true(output[step * n] == guard);
+                output[n] = guard;
+                level->planes->mix(&(planes_rows){ .input = input,
+                                                   .x_step = n,
+                                                   .width = step,
+                                                   .weights = (const float[]){ 3, -2, 0.5f, 7 },
+                                                   .bias = 1,
+                                                   .output = output,
+                                                   .n = n,
+                                                   .clamp = true,
+                                                   .low = -2,
+                                                   .high = 4 });
+                for (int64_t i = 0; i < n; i++) {
+                    float sum = 1;
+
+                    for (int64_t k = 0; k < step; k++)
+                        sum += (const float[]){ 3, -2, 0.5f, 7 }[k] * input[k * n + i];
+                    assert_true(fabsf(output[i] - fminf(fmaxf(sum, -2), 4)) <= 1e-5f);
+                }
+                assert_true(output[n] == guard);
                 free(input);
                 free(parts);
                 free(output);

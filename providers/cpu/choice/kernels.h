@@ -12,7 +12,8 @@
 /* Shape of a convolution. A convolution of one spatial dimension is treated as an image of height 1. For three
  * dimensions only images, in, out, group, share, flops and padded are valid. */
 typedef struct kernel_conv_shape {
-    bool flat; /* one or two spatial dimensions: all members are valid */
+    bool flat;   /* one or two spatial dimensions, or single pixels of a volume: all members are valid */
+    bool spread; /* the pixels of a volume are read at a stride, and have to be gathered (kernel_gather_pixels()) */
     bool padded;
     bool in_concat; /* the result is written into its slice of a concatenation */
     int64_t images, in, out, group, height, width, out_height, out_width;
@@ -21,6 +22,9 @@ typedef struct kernel_conv_shape {
     double flops; /* 2 * multiplications, without the taps outside the image */
 } kernel_conv_shape;
 
+/* The shape of a convolution [N, C, spatial...] to [N, M, spatial...], whose groups have `depth` input channels. */
+void kernel_conv_shape_at(const cpu_op *op, const int64_t *input, const int64_t *output, int64_t depth,
+                          kernel_conv_shape *window);
 void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *window);
 
 /* The same convolution without the kernel taps that lie outside the image for every output pixel, which a strongly
@@ -28,9 +32,9 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
  * may be negative: then it counts input pixels that no tap reads. *out_first: index of the first remaining tap. */
 kernel_conv_shape kernel_trim_conv(const kernel_conv_shape *window, int64_t *out_first);
 
-/* A convolution of single pixels at a stride becomes one of the pixels that it reads, without a stride. false: it is no
- * such convolution. */
-bool kernel_gather_pixels(kernel_conv_shape *window);
+/* A convolution of single pixels at a stride becomes one of the pixels that it reads, without a stride, if its image is
+ * row-major or a volume. false: it is no such convolution. */
+bool kernel_gather_pixels(kernel_conv_shape *window, bool row_major);
 
 /* The layout of plain weights of the convolution as [out][in of a group][taps], without the axis of groups that layers
  * may have. */

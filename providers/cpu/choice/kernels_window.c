@@ -3,14 +3,28 @@
 #include "cpu/region/window.h"
 #include "inlay/check.h"
 
-void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *window)
+/* Single pixels of a volume have no neighbours: they form an image whose rows are those of all its slices. */
+static void take_rows_of_slices(const cpu_op *op, const int64_t *in, const int64_t *out, kernel_conv_shape *window)
 {
-    const int64_t *input = build->dims[op->in[0]], *output = build->dims[op->out[0]];
-    /* inputs: x, scale, zero point, weights */
-    const bool linear = op->row->family->kind == CPU_FAMILY_INT8_CONV && op->in_count > 4;
-    uint32_t spatial = op->window.spatial, first_axis = 2 - spatial;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (op->window.kernel[i] != 1 || window->padded)
+            return;
+        window->spread = window->spread || op->window.strides[i] > 1;
+    }
+    window->flat = true;
+    window->height = in[0] * in[1];
+    window->out_height = out[0] * out[1];
+    window->width = in[2];
+    window->out_width = out[2];
+}
+
+void kernel_conv_shape_at(const cpu_op *op, const int64_t *input, const int64_t *output, int64_t depth,
+                          kernel_conv_shape *window)
+{
+    const int64_t *in = input + 2, *out = output + 2;
+    const uint32_t spatial = op->window.spatial, first_axis = 2 - spatial;
     tensor_dims begins, ends;
-    INLAY_CHECK(op->window.spatial <= 3);
+    INLAY_CHECK(spatial >= 1 && spatial <= 3);
 
     *window = (kernel_conv_shape){ .flat = spatial <= 2,
                                    .images = input[0],
@@ -21,22 +35,24 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
                                    .kernel = { 1, 1 },
                                    .stride = { 1, 1 },
                                    .dilation = { 1, 1 } };
-    cpu_window_pads(op, input + 2, output + 2, op->window.kernel, begins, ends);
-    window->flops = 2 * (double)cpu_count(build, op->out[0]) * (double)build->dims[op->in[linear ? 3 : 1]][1];
+    cpu_window_pads(op, in, out, op->window.kernel, begins, ends);
+    window->flops = 2 * (double)output[0] * (double)output[1] * (double)depth;
     for (uint32_t i = 0; i < spatial; i++) {
         double share = cpu_window_share(op->window.kernel[i], op->window.dilations[i], op->window.strides[i], begins[i],
-                                        input[2 + i], output[2 + i]);
+                                        in[i], out[i]);
 
         window->share *= share;
-        window->flops *= (double)op->window.kernel[i] * share;
+        window->flops *= (double)out[i] * (double)op->window.kernel[i] * share;
         window->padded = window->padded || begins[i] > 0 || ends[i] > 0;
     }
-    if (!window->flat)
+    if (spatial == 3)
+        take_rows_of_slices(op, in, out, window);
+    if (spatial == 3)
         return;
-    window->height = spatial == 2 ? input[2] : 1;
-    window->width = input[1 + spatial];
-    window->out_height = spatial == 2 ? output[2] : 1;
-    window->out_width = output[1 + spatial];
+    window->height = spatial == 2 ? in[0] : 1;
+    window->width = in[spatial - 1];
+    window->out_height = spatial == 2 ? out[0] : 1;
+    window->out_width = out[spatial - 1];
     for (uint32_t i = 0; i < spatial; i++) {
         window->kernel[first_axis + i] = op->window.kernel[i];
         window->stride[first_axis + i] = op->window.strides[i];
@@ -46,11 +62,30 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
     }
 }
 
-bool kernel_gather_pixels(kernel_conv_shape *window)
+void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *window)
 {
-    if (!window->flat || window->padded || window->group > 1 || window->kernel[0] * window->kernel[1] > 1 ||
-        (window->stride[0] == 1 && window->stride[1] == 1) || window->flops <= 0)
+    /* inputs: x, scale, zero point, weights */
+    const bool linear = op->row->family->kind == CPU_FAMILY_INT8_CONV && op->in_count > 4;
+
+    kernel_conv_shape_at(op, build->dims[op->in[0]], build->dims[op->out[0]], build->dims[op->in[linear ? 3 : 1]][1],
+                         window);
+}
+
+/* Depthwise convolutions read single pixels of an image at a stride themselves (lower_planes.c). */
+static bool gathers(const kernel_conv_shape *window)
+{
+    const bool strided = window->stride[0] > 1 || window->stride[1] > 1,
+               depthwise = window->group > 1 && window->in == window->group && window->out == window->group;
+
+    return window->flat && !window->padded && window->kernel[0] * window->kernel[1] == 1 && window->flops > 0 &&
+           (window->spread || (strided && !depthwise));
+}
+
+bool kernel_gather_pixels(kernel_conv_shape *window, bool row_major)
+{
+    if ((!row_major && !window->spread) || !gathers(window))
         return false;
+    window->spread = false;
     window->height = window->out_height;
     window->width = window->out_width;
     window->stride[0] = window->stride[1] = 1;

@@ -511,6 +511,8 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
                            kernel_weights_ns(&machine->kernels, sizes.weights, weights_of_graph(request->graph),
                                              work.threads),
                            machine);
+    if (op.row->family->kind == CPU_FAMILY_CONV_TRANSPOSE)
+        alone += cost_of_sums(&op, &sizes, &machine->kernels) / work.threads;
     if (op.row->family->kind == CPU_FAMILY_ATTENTION)
         alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;
     cost->enter_ns += enter_ns;

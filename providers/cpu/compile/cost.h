@@ -45,4 +45,6 @@ typedef struct cost_conv {
 /* false: a size is unknown, or no kernel supports the shape. */
 bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                   const cost_sizes *sizes, const kernel_machine *machine, double threads, cost_conv *out);
+/* The time in which a transposed convolution adds the products of its taps, on one thread. */
+double cost_of_sums(const cpu_op *op, const cost_sizes *sizes, const kernel_machine *machine);
 #endif

@@ -6,53 +6,24 @@
 #include "common/weights.h"
 #include <math.h>
 
+/* Transposed convolutions, on a Xeon: a product that is added to its row, ... */
+#define SUM_NS 0.07
+#define SUM_ROW_NS 9.0    /* ... a row of products, ... */
+#define RESULT_NS 0.3     /* ... an element of the result, ... */
+#define SCATTERED_NS 0.75 /* ... and a product, if pixels are channels-last */
+
 /* The shape of the convolution at these sizes; axes of unknown size count as 1. */
 static void shape_of(const cpu_op *op, const cost_sizes *sizes, kernel_conv_shape *window)
 {
-    const uint32_t spatial = op->window.spatial, first = spatial <= 2 ? 2 - spatial : 0;
-    int64_t in[TENSOR_MAX_RANK] = { 1, 1, 1 }, out[TENSOR_MAX_RANK] = { 1, 1, 1 };
-    tensor_dims begins, ends;
+    tensor_dims in, out;
 
-    *window = (kernel_conv_shape){ .flat = spatial <= 2,
-                                   .images = (int64_t)price_axis(sizes->first, 0),
-                                   .in = (int64_t)price_axis(sizes->first, 1),
-                                   .out = (int64_t)price_axis(sizes->output, 1),
-                                   .group = op->window.group,
-                                   .share = 1,
-                                   .height = 1,
-                                   .out_height = 1,
-                                   .kernel = { 1, 1 },
-                                   .stride = { 1, 1 },
-                                   .dilation = { 1, 1 } };
-    window->flops = 2 * price_count(sizes->output) * price_axis(sizes->second, 1);
-    for (uint32_t i = 0; i < spatial; i++) {
-        in[i] = (int64_t)price_axis(sizes->first, 2 + i);
-        out[i] = (int64_t)price_axis(sizes->output, 2 + i);
+    for (uint32_t d = 0; d < op->window.spatial + 2; d++) {
+        in[d] = (int64_t)price_axis(sizes->first, d);
+        out[d] = (int64_t)price_axis(sizes->output, d);
     }
-    cpu_window_pads(op, in, out, op->window.kernel, begins, ends);
-    for (uint32_t i = 0; i < spatial; i++) {
-        const double share = cpu_window_share(op->window.kernel[i], op->window.dilations[i], op->window.strides[i],
-                                              begins[i], in[i], out[i]);
-
-        window->share *= share;
-        window->flops *= (double)op->window.kernel[i] * share;
-        window->padded = window->padded || begins[i] > 0 || ends[i] > 0;
-        if (!window->flat)
-            continue;
-        window->kernel[first + i] = op->window.kernel[i];
-        window->stride[first + i] = op->window.strides[i];
-        window->dilation[first + i] = op->window.dilations[i];
-        window->begin[first + i] = begins[i];
-        window->end[first + i] = ends[i];
-    }
-    if (!window->flat)
-        return;
-    if (spatial == 2) {
-        window->height = in[0];
-        window->out_height = out[0];
-    }
-    window->width = in[spatial - 1];
-    window->out_width = out[spatial - 1];
+    kernel_conv_shape_at(op, in, out, (int64_t)price_axis(sizes->second, 1), window);
+    if (price_count(sizes->output) == 0)
+        window->flops = 0;
 }
 
 static bool is_row_major(kernel_id kernel)
@@ -132,7 +103,7 @@ bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op
         return false;
     shape_of(op, sizes, &layer.window);
     width = layer.window.width;
-    gathered = !cost_has_layout(state, graph, info->inputs[0]) && kernel_gather_pixels(&layer.window);
+    gathered = kernel_gather_pixels(&layer.window, !cost_has_layout(state, graph, info->inputs[0]));
     layer.in_bytes =
         gathered ? 4.0 * (double)(layer.window.images * layer.window.in * layer.window.height * layer.window.width)
                  : sizes->in;
@@ -149,4 +120,35 @@ bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op
         out->entry_share = 0;
     }
     return true;
+}
+
+/* Do phases (transposed_phases.c) or a convolution of single pixels compute it, without sums of products? */
+static bool has_no_sums(const cpu_op *op, double in, double out)
+{
+    bool pixels = true, phases = op->window.spatial <= 2 && op->window.group == 1 && in >= 8 && out >= 8;
+
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        pixels = pixels && op->window.kernel[i] == 1 && op->window.strides[i] == 1;
+        phases = phases && op->window.dilations[i] == 1 && op->window.kernel[i] % op->window.strides[i] == 0;
+    }
+    return pixels || phases;
+}
+
+double cost_of_sums(const cpu_op *op, const cost_sizes *sizes, const kernel_machine *machine)
+{
+    const double in = price_axis(sizes->first, 1), out = price_axis(sizes->output, 1);
+    const uint32_t last = op->window.spatial + 1;
+    double taps = 1, rows, products, ns;
+
+    if (op->window.spatial < 1 || has_no_sums(op, in, out))
+        return 0;
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        taps *= (double)op->window.kernel[i];
+    rows = price_count(sizes->output) / price_axis(sizes->output, last) * taps;
+    if (op->window.spatial == 2)
+        rows /= (double)op->window.strides[0];
+    products = price_count(sizes->first) / in * out * taps;
+    ns = op->window.spatial > 2 || (double)op->window.group >= in ? SCATTERED_NS * products
+                                                                  : SUM_NS * products + SUM_ROW_NS * rows;
+    return (ns + RESULT_NS * price_count(sizes->output)) * machine->other;
 }

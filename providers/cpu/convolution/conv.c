@@ -46,11 +46,20 @@ bool cpu_parse_window_op(const kit_node *node, cpu_op *op, kit_refusal *why)
                                              "there is no kernel for convolutions by computed weights");
 }
 
+/* Are windows single elements, without padding? */
+static bool reads_pixels(const cpu_op *op)
+{
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        if (op->window.kernel[i] != 1 || op->window.pads[i] != 0 || op->window.pads[op->window.spatial + i] != 0)
+            return false;
+    return true;
+}
+
 static bool parse_conv(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     if (!cpu_parse_window_op(node, op, why))
         return false;
-    return op->window.spatial <= 2 || op->window.group > 1 ||
+    return op->window.spatial <= 2 || op->window.group > 1 || reads_pixels(op) ||
            kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
 }
 
@@ -73,12 +82,13 @@ void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *
     }
 }
 
-static void describe_layer(const cpu_build *build, const cpu_group *group, kernel_layer *layer)
+static void describe_layer(const cpu_build *build, const cpu_group *group, const tensor_layout *weights,
+                           kernel_layer *layer)
 {
     const cpu_op *op = build->op;
 
-    *layer = (kernel_layer){ .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
-    cpu_window_weights(build, op->in[1], &layer->weights);
+    *layer = (kernel_layer){ .weights = *weights,
+                             .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
     layout_plain(&layer->bias, 1, &build->dims[op->out[0]][1]);
 }
 
@@ -96,12 +106,17 @@ static inlay_status gather_pixels(cpu_build *build, kernel_layer *layer)
 {
     const cpu_op *op = build->op;
     tensor_layout read = layer->input.layout, plain;
+    const bool row_major = read.kind == LAYOUT_STRIDED && read.type == ELEMENT_FLOAT && !tiles_accept_layout(&read),
+               spread = layer->window.spread;
     inlay_status status = INLAY_OK;
     cpu_place from = layer->input;
 
-    if (read.kind != LAYOUT_STRIDED || read.type != ELEMENT_FLOAT || tiles_accept_layout(&read) ||
-        !kernel_gather_pixels(&layer->window))
+    if (!kernel_gather_pixels(&layer->window, row_major))
         return INLAY_OK;
+    if (spread && !row_major) {
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &from));
+        read = from.layout;
+    }
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         read.dims[2 + i] = read.padded_dims[2 + i] = build->dims[op->out[0]][2 + i];
         read.strides[2 + i] *= read.dims[2 + i] > 1 ? op->window.strides[i] : 1; /* else the product might overflow */
@@ -114,15 +129,14 @@ done:
     return status;
 }
 
-static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
+inlay_status cpu_lower_conv(cpu_build *build, const cpu_group *group, const tensor_layout *weights)
 {
-    inlay_status status = cpu_check_weights(build);
+    const int64_t *input = build->dims[build->op->in[0]];
+    inlay_status status = INLAY_OK;
     bool done = false;
     kernel_layer layer;
 
-    if (status != INLAY_OK)
-        return status;
-    describe_layer(build, group, &layer);
+    describe_layer(build, group, weights, &layer);
     if (build->ahead[build->op->in[0]] != NULL) {
         layer.input.buffer = INLAY_NONE;
         layout_channels_last(&layer.input.layout, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
@@ -131,14 +145,28 @@ static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
     }
     if (status != INLAY_OK)
         return status;
-    kernel_conv_shape_of(build, build->op, &layer.window);
+    kernel_conv_shape_at(build->op, input, build->dims[build->op->out[0]], input[1] / build->op->window.group,
+                         &layer.window);
     if (build->ahead[build->op->in[0]] == NULL)
         status = gather_pixels(build, &layer);
     if (status != INLAY_OK)
         return status;
+    if (layer.window.flat && build->op->window.spatial == 3) /* the axes of the only tap */
+        layer.weights.rank--;
     layer.window.in_concat = tiles_is_concat_slice(build, group->out);
     status = kernel_table[KERNEL_TILES].defer(build, group, &layer, &done);
     return status != INLAY_OK || done ? status : kernel_lower(build, group, &layer);
+}
+
+static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
+{
+    inlay_status status = cpu_check_weights(build);
+    tensor_layout weights;
+
+    if (status != INLAY_OK)
+        return status;
+    cpu_window_weights(build, build->op->in[1], &weights);
+    return cpu_lower_conv(build, group, &weights);
 }
 
 const cpu_family cpu_conv = { .kind = CPU_FAMILY_CONV,

@@ -242,8 +242,10 @@ bool conv_rows_fit(const cpu_state *state, const kernel_conv_shape *window)
 {
     conv_rows rows;
 
-    return state->sgemm != NULL && window->flat && window->in > window->group && window->out_width > 0 &&
-           window->out_height > 0 && plan_units(state, window, &rows);
+    const bool depthwise = window->in == window->group && window->out == window->group;
+
+    return state->sgemm != NULL && window->flat && !depthwise && window->out_width > 0 && window->out_height > 0 &&
+           plan_units(state, window, &rows);
 }
 
 bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)

@@ -313,7 +313,7 @@ static void sum_channel_directly(const fft_slice *slice, int64_t channel, int64_
         args.output = channel == 0 ? to : sums;
         conv->planes->long_rows(&args);
         for (int64_t i = 0; channel > 0 && i < args.rows; i++)
-            conv->planes->add(sums + i * columns, to + i * window->out_width, columns);
+            conv->planes->add(sums + i * columns, 0, &(plane_tap){ .n = columns }, 1, to + i * window->out_width);
     }
 }
 

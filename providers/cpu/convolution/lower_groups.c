@@ -165,8 +165,8 @@ static bool weights_layout(const tensor_layout *weights, bool thin, tensor_layou
     return layout->rank > 0;
 }
 
-/* Reads the input channels-last, with its border. */
-static inlay_status read_image(cpu_build *build, const cpu_op *op, cpu_place *input)
+/* Reads the input channels-last, with its border, or the pixels that were gathered from it. */
+static inlay_status read_image(cpu_build *build, const cpu_op *op, const kernel_layer *layer, cpu_place *input)
 {
     const int64_t *dims = build->dims[op->in[0]];
     int64_t before[CPU_MAX_RANK] = { 0 }, after[CPU_MAX_RANK] = { 0 };
@@ -176,6 +176,10 @@ static inlay_status read_image(cpu_build *build, const cpu_op *op, cpu_place *in
     inlay_status status;
     tensor_layout layout;
 
+    if (layer->gathered) {
+        layout_channels_last(&layout, rank, layer->input.layout.dims);
+        return cpu_reorder(build, &layer->input, &layout, input);
+    }
     layout_channels_last(&layout, rank, dims);
     INLAY_TRY(cpu_read_as(build, op->in[0], &layout, input));
     input->layout = layout;
@@ -193,9 +197,10 @@ done:
 }
 
 /* Creates the step and sets its shapes and strides. `input` includes its border. */
-static group_conv *new_step(const cpu_build *build, const cpu_op *op, const cpu_place *input,
-                            const tensor_layout *weights, bool thin)
+static group_conv *new_step(const cpu_build *build, const cpu_op *op, const kernel_layer *layer, const cpu_place *input,
+                            bool thin)
 {
+    const tensor_layout *weights = &layer->weights;
     const int64_t *weight_dims = weights->dims, *output = build->dims[op->out[0]], *strides = input->layout.strides;
     const uint32_t spatial = op->window.spatial, skip = MAX_SPATIAL - spatial;
     int64_t taps = 1;
@@ -222,7 +227,7 @@ static group_conv *new_step(const cpu_build *build, const cpu_op *op, const cpu_
                           .chain = sgemm_chain(taps * weight_dims[2], build->state->strict) };
     for (uint32_t i = 0; i < spatial; i++) {
         conv->sizes[skip + i] = output[2 + i];
-        conv->steps[skip + i] = strides[2 + i] * op->window.strides[i];
+        conv->steps[skip + i] = strides[2 + i] * (layer->gathered ? 1 : op->window.strides[i]);
         conv->rows *= i + 1 < spatial ? output[2 + i] : 1;
     }
     for (int64_t tap = 0; tap < taps; tap++) {
@@ -234,10 +239,11 @@ static group_conv *new_step(const cpu_build *build, const cpu_op *op, const cpu_
     return conv;
 }
 
-inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const tensor_layout *weights, uint32_t bias,
-                              bool *out_done)
+inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     const cpu_op *op = build->op;
+    const tensor_layout *weights = &layer->weights;
+    const uint32_t bias = layer->bias_value;
     const bool thin = op->window.group > 1 && weights->dims[1] == 1 && weights->dims[2] == 1;
     cpu_place input, weights_place, output, bias_place;
     inlay_status status;
@@ -248,14 +254,14 @@ inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const te
     if (build->state->tiles == NULL || op->window.group < 2 || op->window.spatial > MAX_SPATIAL ||
         !weights_layout(weights, thin, &layout))
         return INLAY_OK;
-    INLAY_TRY(read_image(build, op, &input));
+    INLAY_TRY(read_image(build, op, layer, &input));
     INLAY_TRY(cpu_read_constant(build, op->in[1], weights, &layout, &weights_place));
     if (bias != INLAY_NONE) {
         INLAY_TRY(cpu_read_floats(build, bias, build->dims[op->out[0]][1], &bias_place));
     }
     layout_channels_last(&layout, build->ranks[op->out[0]], build->dims[op->out[0]]);
     INLAY_TRY(cpu_step_result_place(build, group, 0, &layout, &output));
-    conv = new_step(build, op, &input, weights, thin);
+    conv = new_step(build, op, layer, &input, thin);
     if (conv == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     conv->biased = bias != INLAY_NONE;

@@ -1,18 +1,21 @@
 /* Depthwise convolutions of row-major images (planes), in one or two dimensions, where no consumer wants
- * channels-last, and those of one channel if the kernel has many taps. A unit of work copies some rows of a plane with
- * their border, and computes output rows from the copy (convolution/planes.h). */
+ * channels-last, those of one channel if the kernel has many taps, and those of single pixels whose groups have few
+ * weights. A unit of work copies some rows of a plane with their border, and computes output rows from the copy
+ * (convolution/planes.h). Single pixels are read in place. */
 #include "cpu/convolution/plane_copy.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "inlay/host.h"
+#include "simd/move_set.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(planes_lower);
 
-enum { COPY_FLOATS = 6144, MAX_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };
+/* MOST_SINGLE: most weights of a group of single pixels; with more, a GEMM reads its input less often. */
+enum { COPY_FLOATS = 6144, MAX_TAPS = 128, MOST_SINGLE = 32, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };
 
 /* Kernels of more than LONG_TAPS taps: their copies, in scratch memory, should have at most LONG_FLOATS and must not
  * have more than LONG_MOST. A unit has at most LONG_ROWS rows and LONG_COLUMNS columns, so that there are several. */
@@ -33,7 +36,7 @@ struct planes {
     int64_t count;  /* number of planes */
     int64_t block;  /* output rows in a unit */
     int64_t blocks; /* units of a plane, or of a part of its columns */
-    bool biased, clamp, is_long;
+    bool biased, clamp, is_long, is_single;
     /* is_long: */
     int64_t part, parts; /* columns in a unit; units along a row */
     int64_t chain, copy_floats;
@@ -46,6 +49,56 @@ typedef struct planes_call {
     const struct planes *planes;
     void *const *args;
 } planes_call;
+
+static bool is_apart(const kernel_conv_shape *window)
+{
+    return window->stride[0] > 1 || window->stride[1] > 1;
+}
+
+/* Single pixels: adds the weighted pixels of the channels of a group, for rows [first, first + rows) of a plane of the
+ * output. Those of a single channel that are apart are copied first. */
+static void single_unit(const planes_call *call, int64_t plane, int64_t first, int64_t rows)
+{
+    const struct planes *planes = call->planes;
+    const kernel_conv_shape *window = &planes->window;
+    const int64_t channel = plane % window->out, n = window->out_width, depth = window->in / window->group,
+                  plane_in = (plane / window->out * window->group + channel / (window->out / window->group)) * depth;
+    const float *input =
+        (const float *)call->args[ARG_X] + (plane_in * window->height + first * window->stride[0]) * window->width;
+    float *output = (float *)call->args[ARG_Y] + (plane * window->out_height + first) * n;
+    const bool apart = is_apart(window);
+
+    for (int64_t row = 0; row < rows && apart; row++)
+        KERNEL_BEST(moves)->every(input + row * window->stride[0] * window->width, window->stride[1], output + row * n,
+                                  n);
+    planes->copy.set->mix(&(planes_rows){ .input = apart ? output : input,
+                                          .x_step = window->height * window->width,
+                                          .width = depth,
+                                          .weights = (const float *)call->args[ARG_W] + channel * depth,
+                                          .bias = planes->biased ? ((const float *)call->args[ARG_BIAS])[channel] : 0,
+                                          .output = output,
+                                          .n = rows * n,
+                                          .clamp = planes->clamp,
+                                          .low = planes->low,
+                                          .high = planes->high });
+}
+
+/* Units of single pixels: the planes of a group's results one after the other, so that its pixels stay in the cache. */
+static inlay_status single_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const planes_call *call = user;
+    const struct planes *planes = call->planes;
+    const int64_t out = planes->window.out / planes->window.group, height = planes->window.out_height;
+
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t first = unit / out % planes->blocks * planes->block;
+
+        single_unit(call, unit / out / planes->blocks * out + unit % out, first,
+                    height - first < planes->block ? height - first : planes->block);
+    }
+    return INLAY_OK;
+}
 
 static void one_unit(const planes_call *call, int64_t plane, int64_t first, int64_t rows, float *copy)
 {
@@ -167,7 +220,7 @@ static inlay_status run_planes(const cpu_native *native, const cpu_state *state,
     const struct planes *planes = (const struct planes *)(const void *)native;
     planes_call call = { planes, args };
     const int64_t units = planes->count * planes->blocks * (planes->is_long ? planes->parts : 1);
-    const inlay_parallel_fn run_range = planes->is_long ? long_units : planes_units;
+    const inlay_parallel_fn run_range = planes->is_long ? long_units : planes->is_single ? single_units : planes_units;
     const double unit = planes->window.flops / (double)units;
     const int64_t grain = unit < UNIT_FLOPS ? (int64_t)(UNIT_FLOPS / (unit + 1)) + 1 : 1;
 
@@ -211,12 +264,22 @@ static bool cut_long(struct planes *planes)
     return planes->copy_floats <= LONG_MOST;
 }
 
+bool planes_is_single(const kernel_conv_shape *window)
+{
+    const int64_t in = window->in / window->group, out = window->out / window->group;
+
+    return window->flat && !window->padded && window->kernel[0] * window->kernel[1] == 1 &&
+           (in == 1 || !is_apart(window)) && in <= MOST_SINGLE && out <= MOST_SINGLE / in;
+}
+
 bool planes_fit(const cpu_state *state, const kernel_conv_shape *window)
 {
     plane_copy copy;
 
     if (planes_is_long(window))
         return state->tiles != NULL && cut_long(&(struct planes){ .window = *window });
+    if (planes_is_single(window))
+        return state->tiles != NULL;
     if (!depthwise_fits(state, window) || window->kernel[1] > MAX_TAPS || window->stride[1] > PLANES_LANES)
         return false;
     plane_copy_plan(&copy, window);
@@ -227,6 +290,22 @@ bool planes_run(const cpu_build *build, const kernel_layer *layer)
 {
     return !layer->window.in_concat && kernel_input_is_ready(build) && !layout_is_image(&layer->input.layout) &&
            layer->input.layout.kind == LAYOUT_STRIDED && planes_fit(build->state, &layer->window);
+}
+
+/* Divides single pixels into units whose input stays in the nearest cache. Pixels that are not apart count as rows. */
+static void cut_single(struct planes *planes)
+{
+    kernel_conv_shape *window = &planes->window;
+    int64_t floats;
+
+    if (!is_apart(window)) {
+        window->height = window->out_height = window->height * window->width;
+        window->width = window->out_width = 1;
+    }
+    floats = window->out_width * (window->in / window->group);
+    planes->copy.set = KERNEL_BEST(planes);
+    planes->block = floats < COPY_FLOATS ? COPY_FLOATS / floats : 1;
+    planes->blocks = (window->out_height + planes->block - 1) / planes->block;
 }
 
 /* Chooses as many rows as the copy has space for, evenly divided among units. */
@@ -251,7 +330,7 @@ inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel
     tile_epilogue epilogue = { 0 };
     struct planes planes = { .native.run = run_planes,
                              .window = layer->window,
-                             .count = layer->window.images * layer->window.in,
+                             .count = layer->window.images * layer->window.out,
                              .biased = layer->bias_value != INLAY_NONE };
     cpu_place input, weights, output, bias, scratch;
     const cpu_place *places[ARG_BIAS + 2] = { &input, &weights, &output };
@@ -259,7 +338,9 @@ inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel
     uint32_t posts, count = ARG_BIAS;
     tensor_layout layout;
 
-    INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
+    input = layer->input;
+    if (!layer->gathered)
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
     layout_plain(&layout, (uint32_t)layer->weights.rank, layer->weights.dims);
     INLAY_TRY(cpu_read_constant(build, op->in[1], &layer->weights, &layout, &weights));
     if (planes.biased) {
@@ -272,6 +353,7 @@ inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel
     planes.low = epilogue.low;
     planes.high = epilogue.high;
     planes.is_long = planes_is_long(&planes.window);
+    planes.is_single = planes_is_single(&planes.window);
     if (planes.is_long) {
         const int64_t taps = planes.window.kernel[0] * planes.window.kernel[1];
 
@@ -281,6 +363,8 @@ inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel
         INLAY_TRY(cpu_new_floats(build, planes.copy_floats * planes.workers, &scratch));
         planes.scratch = count;
         places[count++] = &scratch;
+    } else if (planes.is_single) {
+        cut_single(&planes);
     } else {
         cut_short(&planes);
     }

@@ -214,6 +214,39 @@ KERNEL_PART(void, plane_long_rows, const planes_rows *r)
     }
 }
 
+/* Vectors of the weighted sum of some planes from element i on; `some`: the elements of the last one. */
+VEC_INLINE void mix_vectors(const int count, const planes_rows *r, int64_t i, const bool full, const vmask some)
+{
+    vec sum[VECTORS];
+
+    VEC_UNROLL
+    for (int v = 0; v < count; v++)
+        sum[v] = vec_set(r->bias);
+    for (int64_t k = 0; k < r->width; k++) {
+        const float *input = r->input + k * r->x_step + i;
+        const vec tap = vec_set(r->weights[k]);
+
+        VEC_UNROLL
+        for (int v = 0; v < count; v++)
+            sum[v] = vec_fma(full ? vec_load(input + v * VEC_LANES) : vec_load_some(some, input), tap, sum[v]);
+    }
+    VEC_UNROLL
+    for (int v = 0; v < count; v++)
+        put(r, 0, i + v * VEC_LANES, sum[v]);
+}
+
+KERNEL_PART(void, plane_mix, const planes_rows *r)
+{
+    int64_t i = 0;
+
+    for (; i + VECTORS * VEC_LANES <= r->n; i += VECTORS * VEC_LANES)
+        mix_vectors(VECTORS, r, i, true, vec_first(VEC_LANES));
+    for (; i + VEC_LANES <= r->n; i += VEC_LANES)
+        mix_vectors(1, r, i, true, vec_first(VEC_LANES));
+    if (i < r->n)
+        mix_vectors(1, r, i, false, vec_first(r->n - i));
+}
+
 KERNEL_PART(void, plane_part, const float *input, float *even, float *odd, int64_t n)
 {
     int64_t i = 0;
@@ -269,13 +302,21 @@ KERNEL_PART(void, plane_fill, float *y, float v, int64_t n)
         y[i] = v;
 }
 
-KERNEL_PART(void, plane_add, const float *restrict x, float *restrict y, int64_t n)
+/* The compiler's vectors, not masked ones: the sums of the next tap are read right after they are stored, and loads of
+ * masked stores wait. */
+KERNEL_PART(void, plane_add, const float *restrict input, int64_t step, const plane_tap *taps, int64_t count,
+            float *restrict output)
 {
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
+    for (int64_t k = 0; k < count; k++) {
+        const float *x = input + k * step + taps[k].from;
+        float *y = output + taps[k].to;
+
+        for (int64_t i = 0; i < taps[k].n; i++)
+            y[i] += x[i];
+    }
 }
 
-const plane_set KERNEL(planes) = { KERNEL_PART_OF(plane_rows),        KERNEL_PART_OF(plane_long_rows),
-                                   KERNEL_PART_OF(plane_part),        KERNEL_PART_OF(plane_join),
-                                   KERNEL_PART_OF(plane_put_columns), KERNEL_PART_OF(plane_fill),
-                                   KERNEL_PART_OF(plane_add) };
+const plane_set KERNEL(planes) = { KERNEL_PART_OF(plane_rows), KERNEL_PART_OF(plane_long_rows),
+                                   KERNEL_PART_OF(plane_mix),  KERNEL_PART_OF(plane_part),
+                                   KERNEL_PART_OF(plane_join), KERNEL_PART_OF(plane_put_columns),
+                                   KERNEL_PART_OF(plane_fill), KERNEL_PART_OF(plane_add) };

@@ -33,11 +33,20 @@ typedef struct planes_rows {
     float low, high;
 } planes_rows;
 
+/* One tap of a transposed convolution along a row: products of input columns from `from` on are added to the sums from
+ * `to` on. */
+typedef struct plane_tap {
+    int64_t from, to, n;
+} plane_tap;
+
 typedef struct plane_set {
     void (*rows)(const planes_rows *r);
     /* The same for kernels of many taps. Each row of a kernel is summed for itself, in chains; the sums do not depend
      * on the number of output rows at once. */
     void (*long_rows)(const planes_rows *r);
+    /* output[i] = bias + sum over k < width of input[k * x_step + i] * weights[k], clamped, i < n. Reads no other
+     * elements; the output may be the only input. */
+    void (*mix)(const planes_rows *r);
     /* even[i] = input[2 i], odd[i] = input[2 i + 1], i < n. */
     void (*part)(const float *input, float *even, float *odd, int64_t n);
     /* The inverse: output[i] = input[i % step * part + i / step]. 1 < step. */
@@ -46,8 +55,8 @@ typedef struct plane_set {
     void (*put)(const float *input, int64_t n, float *panels, int64_t step, int64_t at);
     /* output[i] = v. */
     void (*fill)(float *output, float v, int64_t n);
-    /* output[i] += input[i]. */
-    void (*add)(const float *input, float *output, int64_t n);
+    /* For each tap k: output[to + i] += input[k * step + from + i], i < n. */
+    void (*add)(const float *input, int64_t step, const plane_tap *taps, int64_t count, float *output);
 } plane_set;
 
 KERNEL_INSTANCES(plane_set, planes)

@@ -100,13 +100,13 @@ double kernel_fused_depthwise_ns(const kernel_conv_shape *first, const kernel_co
                                  const struct kernel_machine *machine, double threads);
 inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_epilogue *epilogue,
                             const cpu_place **places, uint32_t count);
-/* A grouped convolution (groups.c). *out_done = false: the CPU has no such kernels. weights: the original's layout with
- * an axis for groups. bias: a value, INLAY_NONE. */
-inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const tensor_layout *weights, uint32_t bias,
-                              bool *out_done);
+/* A grouped convolution (groups.c). *out_done = false: the CPU has no such kernels. */
+inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
 /* Depthwise convolutions of row-major images (lower_planes.c). planes_is_long: whether the kernel has so
  * many taps that another loop computes it, also for a single channel. */
 bool planes_is_long(const kernel_conv_shape *window);
+/* Whether it reads single pixels, in place, for groups of few weights. */
+bool planes_is_single(const kernel_conv_shape *window);
 bool planes_fit(const cpu_state *state, const kernel_conv_shape *window);
 bool planes_run(const cpu_build *build, const kernel_layer *layer);
 inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);

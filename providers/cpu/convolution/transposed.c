@@ -1,6 +1,7 @@
 /* ConvTranspose-1..22: parsing, and lowering. Kernels that are a multiple of the stride run as convolutions
  * (transposed_phases.c), others of row-major images in transposed_planes.c, and the rest as GEMMs and sums
  * (transposed_sums.h). */
+#include "cpu/choice/kernels.h"
 #include "cpu/convolution/transposed.h"
 #include "inlay/cost.h"
 #include "cpu/convolution/transposed_sums.h"
@@ -211,6 +212,31 @@ static bool overlaps(const cpu_op *op)
     return false;
 }
 
+/* True if each output pixel is computed from the input pixel at its place: a convolution with transposed weights. */
+static bool is_pointwise(const cpu_build *build)
+{
+    const cpu_op *op = build->op;
+
+    for (uint32_t i = 0; i < op->window.spatial; i++)
+        if (op->window.kernel[i] != 1 || op->window.strides[i] != 1 ||
+            build->dims[op->in[0]][2 + i] != build->dims[op->out[0]][2 + i])
+            return false;
+    return cpu_count(build, op->out[0]) > 0;
+}
+
+static inlay_status lower_pointwise(cpu_build *build, const cpu_group *group)
+{
+    const cpu_op *op = build->op;
+    const int64_t groups = op->window.group, in = build->dims[op->in[0]][1] / groups,
+                  out = build->dims[op->out[0]][1] / groups;
+    const int64_t dims[] = { groups, out, in, 1, 1, 1 }, strides[] = { in * out, 1, out, 1, 1, 1 };
+    const uint32_t from = groups > 1 ? 0 : 1;
+    tensor_layout weights;
+
+    layout_strides(&weights, 3 - from + op->window.spatial, dims + from, strides + from);
+    return cpu_lower_conv(build, group, &weights);
+}
+
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     const bool sums_taps = overlaps(build->op);
@@ -218,6 +244,8 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     struct sums *sums = NULL;
     inlay_status status = cpu_check_weights(build);
 
+    if (status == INLAY_OK && is_pointwise(build))
+        return lower_pointwise(build, group);
     if (status == INLAY_OK && sums_taps)
         status = transposed_lower_phases(build, group, &done);
     if (status == INLAY_OK && !done)

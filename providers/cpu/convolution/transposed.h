@@ -9,6 +9,9 @@
 void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends);
 /* Parses the attributes and weights that Conv and ConvTranspose share; false: refused. */
 bool cpu_parse_window_op(const kit_node *node, cpu_op *op, kit_refusal *why);
+/* Lowers the group as a convolution by a kernel of kernel_table. weights: the original's layout, as [out][in of a
+ * group][taps], with an axis for groups in front if there are several. */
+inlay_status cpu_lower_conv(cpu_build *build, const cpu_group *group, const tensor_layout *weights);
 /* Fails if the weights of the op being lowered are not a constant of this region: a DequantizeLinear of constants may
  * be in another region. */
 inlay_status cpu_check_weights(const cpu_build *build);

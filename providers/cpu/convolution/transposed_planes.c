@@ -23,13 +23,9 @@ enum {
     PRODUCT_FLOATS = 64 * 1024,
     PACKED_FLOATS = 128 * 1024,
     LINE_FLOATS = 8192,
-    MAX_TAPS = 64
+    MAX_TAPS = 64,
+    PACKED_ROWS = 2 * SGEMM_ROWS /* with fewer rows of weights, packing takes longer than it saves */
 };
-
-/* One tap along a row: products of input columns from `from` on are added to the sums from `to` on. */
-typedef struct tap_range {
-    int64_t from, to, n;
-} tap_range;
 
 typedef struct transposed_plan {
     cpu_native native;
@@ -42,10 +38,10 @@ typedef struct transposed_plan {
     int64_t rows, channels, blocks, chunks;
     int64_t product_floats, packed_floats;
     uint32_t workers, scratch; /* scratch: number of the argument */
-    bool biased;
+    bool biased, in_place;     /* in_place: the input is not packed */
     transposed_epilogue epilogue;
     int64_t part; /* output columns of one residue modulo the stride */
-    tap_range taps[MAX_TAPS];
+    plane_tap taps[MAX_TAPS];
 } transposed_plan;
 
 typedef struct transposed_call {
@@ -73,6 +69,18 @@ static void pack(const plane_set *set, const float *input, int64_t step, int64_t
         set->put(input, n, to + row * SGEMM_WIDTH, SGEMM_WIDTH * rows, 0);
 }
 
+/* Are there products that fall on output row `row_out`? */
+static bool has_products(const kernel_conv_shape *window, int64_t row_out, int64_t from, int64_t end)
+{
+    for (int64_t tap = 0; tap < window->kernel[0]; tap++) {
+        const int64_t at = row_out + window->begin[0] - tap * window->dilation[0];
+
+        if (at % window->stride[0] == 0 && at / window->stride[0] >= from && at / window->stride[0] < end)
+            return true;
+    }
+    return false;
+}
+
 /* Computes output row `row_out` of one channel. products: the products of its first tap, for input rows from `from` on;
  * the products of the next tap follow `plane` elements later. */
 static void one_row(const transposed_plan *plan, const float *products, int64_t plane, int64_t from, int64_t end,
@@ -80,9 +88,10 @@ static void one_row(const transposed_plan *plan, const float *products, int64_t 
 {
     const kernel_conv_shape *window = &plan->window;
     const uint32_t step = (uint32_t)window->stride[0];
-    float *to = window->stride[1] == 1 ? output : line;
+    const bool direct = window->stride[1] == 1 || !has_products(window, row_out, from, end);
+    float *to = direct ? output : line;
 
-    plan->set->fill(to, bias, window->stride[1] == 1 ? window->out_width : plan->part * window->stride[1]);
+    plan->set->fill(to, bias, direct ? window->out_width : plan->part * window->stride[1]);
     for (int64_t tap_row = 0; tap_row < window->kernel[0]; tap_row++) {
         const int64_t at = row_out + window->begin[0] - tap_row * window->dilation[0];
         const uint32_t row = (uint32_t)(at > 0 ? at : 0) / step;
@@ -90,11 +99,9 @@ static void one_row(const transposed_plan *plan, const float *products, int64_t 
 
         if (at < 0 || row * step != (uint32_t)at || row < from || row >= end)
             continue;
-        for (int64_t column = 0; column < window->kernel[1]; column++)
-            plan->set->add(input + column * plane + plan->taps[column].from, to + plan->taps[column].to,
-                           plan->taps[column].n);
+        plan->set->add(input, plane, plan->taps, window->kernel[1], to);
     }
-    if (window->stride[1] > 1)
+    if (!direct)
         plan->set->join(line, plan->part, window->stride[1], output, window->out_width);
     transposed_apply_epilogue(&plan->epilogue, plan->kernel, output, window->out_width);
 }
@@ -120,15 +127,15 @@ static inlay_status transposed_units(void *user, int64_t begin, int64_t end, uin
                       rows = window->out_height - first < plan->rows ? window->out_height - first : plan->rows;
         const int64_t channel = chunk * plan->channels;
         const int64_t channels = plan->out - channel < plan->channels ? plan->out - channel : plan->channels;
+        const float *input;
         int64_t from, end_row, plane;
 
         contributing_rows(window, first, rows, &from, &end_row);
         plane = (end_row - from) * window->width;
-        if (plane > 0 && unit / plan->chunks != packed_block)
-            pack(plan->set,
-                 (const float *)call->args[ARG_X] + (image * window->group + group) * plan->in * pixels +
-                     from * window->width,
-                 pixels, plan->in, plane, packed);
+        input = (const float *)call->args[ARG_X] + (image * window->group + group) * plan->in * pixels +
+                from * window->width;
+        if (plane > 0 && !plan->in_place && unit / plan->chunks != packed_block)
+            pack(plan->set, input, pixels, plan->in, plane, packed);
         packed_block = unit / plan->chunks;
         if (plane > 0) {
             const sgemm_job job = { .kernel = plan->kernel,
@@ -139,10 +146,10 @@ static inlay_status transposed_units(void *user, int64_t begin, int64_t end, uin
                                     .a = (const float *)call->args[ARG_W] +
                                          (group * plan->out + channel) * taps * plan->in,
                                     .a_row = plan->in,
-                                    .b = packed,
+                                    .b = plan->in_place ? input : packed,
                                     .width = SGEMM_WIDTH,
-                                    .b_panel = SGEMM_WIDTH * plan->in,
-                                    .b_step = SGEMM_WIDTH,
+                                    .b_panel = SGEMM_WIDTH * (plan->in_place ? 1 : plan->in),
+                                    .b_step = plan->in_place ? pixels : SGEMM_WIDTH,
                                     .c = products,
                                     .c_row = plane };
 
@@ -189,7 +196,8 @@ static bool fit_unit(transposed_plan *plan, int64_t rows)
         plan->channels = (plan->channels + 1) / 2;
     plan->chunks = (plan->out + plan->channels - 1) / plan->channels;
     plan->product_floats = plan->channels * taps * plane;
-    plan->packed_floats = plan->in * ((plane + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
+    plan->in_place = plan->out * taps < PACKED_ROWS;
+    plan->packed_floats = plan->in_place ? 0 : plan->in * ((plane + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
     return plan->product_floats <= PRODUCT_FLOATS && plan->packed_floats <= PACKED_FLOATS;
 }
 
@@ -235,7 +243,7 @@ static void find_taps(transposed_plan *plan)
 
         n = n < window->width - from ? n : window->width - from;
         plan->taps[k] =
-            (tap_range){ from, to % window->stride[1] * plan->part + to / window->stride[1], n > 0 ? n : 0 };
+            (plane_tap){ from, to % window->stride[1] * plan->part + to / window->stride[1], n > 0 ? n : 0 };
     }
 }
 

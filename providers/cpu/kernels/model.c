@@ -22,6 +22,11 @@
 #define UNFOLD_BYTES_PER_NS 32.0
 #define BORDER_NS 0.05 /* of an element that is copied into an image with a border, ... */
 #define BORDER_ROW_NS 43.0
+#define SINGLE_NS 1.0 /* single pixels by planes: of a vector of results, ... */
+#define SINGLE_TAP_NS 0.5
+#define PLANE_NS 12.0            /* ... of a plane, ... */
+#define APART_ROW_NS 6.0         /* ... and of a row that is copied */
+#define GROUP_TAP_NS 3.0         /* of a tile of a group, for each tap, whose pixels are addressed anew */
 #define DEPTHWISE_ROW_NS 12.6    /* by channels: of a row of 64 channels */
 #define PANEL_TILE_NS 22.7       /* by rows: 64 pixels of 6 filters */
 #define PIECE_NS 2.2             /* by rows: a piece of a row that is copied for a tap, ... */
@@ -223,13 +228,26 @@ static double tap_ns(const kernel_conv_shape *window)
     return !own ? 0.79 : window->stride[1] == 1 ? 0.223 : 0.517;
 }
 
+/* Single pixels, which are read in place. */
+static double single_pixels_ns(const kernel_conv_shape *window)
+{
+    const bool apart = window->stride[0] > 1 || window->stride[1] > 1;
+    const double planes = (double)(window->images * window->out), rows = planes * (double)window->out_height;
+    const double vectors = rows * (double)window->out_width / TILE_LANES;
+
+    return vectors * (SINGLE_NS + SINGLE_TAP_NS * (double)(window->in / window->group)) + PLANE_NS * planes +
+           (apart ? APART_ROW_NS * rows : 0);
+}
+
 double kernel_planes_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads)
 {
     enum { UNIT = 32768 * 4 };
-    const double planes = (double)(window->images * window->in), rows = planes * (double)window->out_height;
+    const double planes = (double)(window->images * window->out), rows = planes * (double)window->out_height;
     const double vectors = rows * parts((double)window->out_width, TILE_LANES);
-    const double ns = vectors * (1.12 + tap_ns(window) * taps_of(window)) + 1.3 * rows * (double)window->kernel[0] +
-                      40 * planes + 0.021 * bytes_in(window);
+    const double ns = planes_is_single(window)
+                          ? single_pixels_ns(window)
+                          : vectors * (1.12 + tap_ns(window) * taps_of(window)) +
+                                1.3 * rows * (double)window->kernel[0] + 40 * planes + 0.021 * bytes_in(window);
     const double unit = planes > 0 ? window->flops / planes : 0, grain = unit < UNIT ? floor(UNIT / (unit + 1)) + 1 : 1;
     const double sharing = price_loop_threads(planes, grain, threads);
 
@@ -366,8 +384,8 @@ double kernel_groups_ns(const kernel_conv_shape *window, const kernel_machine *m
     else
         ns = kernel_product_ns(machine, pixels_of(window) * groups, tile_vectors(window, filters, 2 * SGEMM_CHAIN + 1),
                                depth) +
-             KERNEL_TILE_START_NS * machine->other * groups * rows * parts((double)window->out_width, TILE_ROWS) *
-                 parts(filters, TILE_WIDTH);
+             (KERNEL_TILE_START_NS + GROUP_TAP_NS * taps_of(window)) * machine->other * groups * rows *
+                 parts((double)window->out_width, TILE_ROWS) * parts(filters, TILE_WIDTH);
     if (threads > 1 && window->flops >= ALONE)
         sharing = price_loop_threads(units, floor(ALONE / 4.0 / (window->flops / units)) + 1, threads);
     ns = shared_ns(ns, sharing, machine);

@@ -115,7 +115,7 @@ static inlay_status groups(cpu_build *build, const cpu_group *group, const kerne
         *out_done = true;
         return tiles_lower(build, group, layer, TILES_DEPTHWISE);
     }
-    return cpu_lower_groups(build, group, &layer->weights, layer->bias_value, out_done);
+    return cpu_lower_groups(build, group, layer, out_done);
 }
 
 static bool depthwise_can_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)

@@ -314,18 +314,19 @@ bool layout_is_image(const tensor_layout *layout)
 bool tiles_accept_layout(const tensor_layout *layout)
 {
     const int64_t *strides = layout->strides;
-    int last = layout->rank - 1;
+    const int last = layout->rank - 1;
+    int64_t step;
 
     if (layout->kind != LAYOUT_STRIDED || layout_is_blocked(layout))
         return false;
     INLAY_CHECK(last >= 0);
     if (layout->dims[1] > 1 && strides[1] != 1)
         return false;
-    if (layout->rank == 4 && layout->dims[2] > 1 && strides[2] != strides[3] * layout->dims[3])
-        return false;
-    return strides[last] >= layout->dims[1] &&
-           (layout->dims[0] == 1 ||
-            strides[0] == strides[last] * layout->dims[last] * (last == 3 ? layout->dims[2] : 1));
+    step = strides[last] * layout->dims[last];
+    for (int d = last - 1; d >= 2; step *= layout->dims[d--])
+        if (layout->dims[d] > 1 && strides[d] != step)
+            return false;
+    return strides[last] >= layout->dims[1] && (layout->dims[0] == 1 || strides[0] == step);
 }
 
 int64_t tiles_pixel_step(const tensor_layout *layout)
