@@ -7,9 +7,9 @@
 #include <math.h>
 
 /* Transposed convolutions, on a Xeon: a product that is added to its row, ... */
-#define SUM_NS 0.07
-#define SUM_ROW_NS 9.0    /* ... a row of products, ... */
-#define RESULT_NS 0.3     /* ... an element of the result, ... */
+#define SUM_NS 0.14
+#define SUM_ROW_NS 6.0    /* ... a row of products, ... */
+#define RESULT_NS 0.23    /* ... an element of the result, ... */
 #define SCATTERED_NS 0.75 /* ... and a product, if pixels are channels-last */
 
 /* The shape of the convolution at these sizes; axes of unknown size count as 1. */
