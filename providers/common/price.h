@@ -6,6 +6,7 @@
 #include "inlay/plugin.h"
 #include "kit/memory_speed.h"
 #include <math.h>
+#include <stdbool.h>
 
 #define PRICE_CHANNELS_PER_NS 32.0 /* depthwise convolutions: outputs, without the time of their taps */
 #define PRICE_TAP_NS 0.0094        /* depthwise convolutions: one tap of one output */
@@ -13,6 +14,8 @@
 #define PRICE_FETCHED 0.6      /* of the lines of memory that are written, those that are read first */
 #define PRICE_NEAR_WRITTEN 2.0 /* the time of a byte written to the near cache, relative to one read */
 #define PRICE_CORE_SIZE 32768.0
+#define PRICE_NEAR_KEPT                                                                                                \
+    0.6                  /* of the size of the near cache: from here on, a growing part of data is in the shared one */
 #define PRICE_RANGES 4.0 /* parts of a loop for each thread, at most */
 
 /* How fast data arrives, in bytes per nanosecond, and the price of threads. */
@@ -150,6 +153,32 @@ static inline double price_row_length(const int64_t *out, uint32_t out_rank, con
     return length;
 }
 
+/* The work of a kernel along an axis of [outer, n, inner] elements (simd/axis.h). */
+typedef struct price_along {
+    double rows;     /* starts of contiguous rows, or of tiles of columns */
+    double elements; /* with the empty ends of vectors */
+    double turned;   /* elements that are transposed first */
+} price_along;
+
+/* lanes: elements of a vector; rows_from: shorter rows are transposed. */
+static inline price_along price_along_of(double outer, double n, double inner, double lanes, double rows_from)
+{
+    enum { FULL = 64, SQUARE = 16, ROOM = 8192 }; /* columns that fill vectors; columns, and elements, of a buffer */
+    const bool one = n <= 1, thin = inner > 1 ? inner < FULL && fmod(inner, SQUARE) != 0 : n < rows_from;
+    const double columns = one || (thin && n * inner * SQUARE <= ROOM) ? outer * inner : inner;
+    price_along work = { .elements = outer * n * inner };
+
+    if (columns > inner && !one) /* rows of several outer indices become columns of the same tile */
+        work.turned = work.elements;
+    else
+        work.rows = one ? 1 : outer;
+    if (inner == 1 && work.turned == 0)
+        return work;
+    work.elements *=
+        columns < FULL && (work.turned > 0 || fmod(inner, SQUARE) == 0) ? ceil(columns / lanes) * lanes / columns : 1;
+    return work;
+}
+
 /* The part of price_stream_ns() that memory takes. Most lines of memory are read before they are written. */
 static inline double price_far_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
@@ -163,9 +192,9 @@ static inline double price_stream_ns(const price_memory *memory, double read, do
 {
     const double bytes = read + written, part = bytes / threads, far = price_stream_share(memory, bytes, threads, 1);
     const double near = (read + PRICE_NEAR_WRITTEN * written) / memory->near;
-    const double cached = part > memory->near_size ? fmax(bytes / memory->copied, near)
-                          : part > PRICE_CORE_SIZE ? near
-                                                   : bytes / memory->core;
+    const double beyond = fmin(fmax(part / memory->near_size - PRICE_NEAR_KEPT, 0) / (1 - PRICE_NEAR_KEPT), 1);
+    const double cached =
+        part > PRICE_CORE_SIZE ? near + beyond * fmax(bytes / memory->copied - near, 0) : bytes / memory->core;
 
     return cached * (1 - far) / threads + price_far_stream_ns(memory, read, written, threads);
 }

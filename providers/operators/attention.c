@@ -437,6 +437,7 @@ static inlay_status run(const kit_call *call)
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
+    enum { HEAD_FLOPS = 5000 }; /* the start of a head takes their time */
     attention_state state = { .own = strcmp(node->info->domain.data, "ai.inlay") == 0,
                               .q_heads = kit_attr_int(node->info, "q_num_heads", 0),
                               .kv_heads = kit_attr_int(node->info, "kv_num_heads", 0) };
@@ -449,8 +450,8 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
      * the sizes that it has read before are sufficient for the estimate. */
     if (read_shapes(&state, shapes, &plan, NULL) != INLAY_OK && plan.keys == 0)
         return;
-    out->flops = 2.0 * (double)plan.batch * (double)plan.q_heads * (double)plan.queries * (double)plan.keys *
-                 (double)(plan.size + plan.v_size + 8);
+    out->flops = (double)plan.batch * (double)plan.q_heads *
+                 (2.0 * (double)plan.queries * (double)plan.keys * (double)(plan.size + plan.v_size + 8) + HEAD_FLOPS);
     for (uint32_t i = 0; i < shapes->in_count; i++)
         if (given(shapes, i) && shapes->in[i].count > 0)
             out->bytes_read += kit_bytes(shapes->in[i].dtype, shapes->in[i].count);

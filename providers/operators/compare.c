@@ -16,7 +16,6 @@
 #undef SUFFIX
 #define BODY "compare.inc"
 #include "operators/integers.inc"
-#include "operators/work.h"
 
 #define T uint8_t
 #define LOOP equal_bool
@@ -66,16 +65,10 @@ static inlay_status prepare_compare(const kit_node *node, void **out_state, inla
     return INLAY_OK;
 }
 
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
-{
-    (void)node;
-    work_cost_of_moves(shapes, 0, out);
-}
-
 #define COMPARE(name, types)                                                                                           \
     {                                                                                                                  \
         .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_compare,              \
-        .shape = elementwise_binary_shape, .cost = cost, .run = elementwise_binary_run                                 \
+        .shape = elementwise_binary_shape, .run = elementwise_binary_run                                               \
     }
 static const kit_kernel kernels[] = {
     COMPARE("Equal", KIT_NUMBERS | KIT_BIT(BOOL) | KIT_BIT(STRING)),

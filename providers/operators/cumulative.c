@@ -10,7 +10,6 @@
 
 enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 enum { FEW_ROWS = 4, FEW_COLUMNS = 16, WIDE = 2048 }; /* FEW_COLUMNS: fewer are transposed */
-#define CHAINED_FLOPS 16.0 /* the time of an element in a chain, in operations of the kit's estimate */
 
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
@@ -217,15 +216,24 @@ done:
     return status;
 }
 
-/* Along the last axis, each sum waits for the one before it. */
+/* In long contiguous rows each sum waits for the one before it; columns are computed as vectors, few of which are
+ * filled. */
 static void cost_cumulate(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
+    enum { FULL = 64 };
     const kit_tensor *input = &shapes->in[0], *axis = &shapes->in[1];
-    const int64_t at = axis->data != NULL && axis->count == 1 ? arg_index(axis, 0) : -1;
+    int64_t at = axis->data != NULL && axis->count == 1 ? arg_index(axis, 0) : -1, inner;
+    double each;
 
     (void)node;
-    if (input->count > 0 && (at == -1 || at == (int64_t)input->rank - 1))
-        cost->flops = CHAINED_FLOPS * (double)input->count;
+    at += at < 0 ? (int64_t)input->rank : 0;
+    if (input->count <= 0 || at < 0 || at >= (int64_t)input->rank)
+        return;
+    inner = strided_product(input->dims, (uint32_t)at + 1, input->rank);
+    each = inner == 1 && input->dims[at] >= AXIS_LONG ? 0.4
+           : inner < FULL                             ? 0.05 * strided_element_bytes(input->dtype)
+                                                      : 0.02 * strided_element_bytes(input->dtype);
+    cost->ns = 60 + each * (double)input->count;
 }
 
 #define CUMULATIVE(name)                                                                                               \

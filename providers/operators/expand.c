@@ -6,7 +6,6 @@
 #include "simd/convert.h"
 #include "operators/operators.h"
 #include "operators/strided.h"
-#include "operators/work.h"
 
 /* Broadcasts the data to the shape given by input 1, by numpy's rules. Where the shape has a 1, the size of the data is
  * kept. */
@@ -182,14 +181,8 @@ static inlay_status run_tile(const kit_call *call)
     return kit_parallel(call, units, GRAIN / (output->count / units * job.element + 1) + 1, tile_range, &job);
 }
 
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
-{
-    (void)node;
-    work_cost_of_moves(shapes, 0, out);
-}
-
 static const kit_kernel kernels[] = {
-    { .op_type = "Expand", .run = run_expand, .cost = cost },
-    { .op_type = "Tile", .run = run_tile, .cost = cost },
+    { .op_type = "Expand", .run = run_expand },
+    { .op_type = "Tile", .run = run_tile },
 };
 const kit_table OPERATOR(operators_expand) = { kernels, KIT_COUNT(kernels) };

@@ -295,16 +295,21 @@ done:
     return status;
 }
 
-/* The cost of reading the selected elements only, in one step for each index and each of `outer` parts of the data. */
+/* The cost of reading the selected elements only, in one step for each index and each of `outer` parts of the data. The
+ * first lines of a piece of the data are not fetched ahead. */
 static void cost_of_steps(const kit_plan *shapes, int64_t outer, inlay_cost *out)
 {
+    enum { LINE = 64, FIRST = 4 };
     const kit_tensor *indices = &shapes->in[1], *output = &shapes->out[0];
+    double steps, lines;
 
     if (indices->count < 0 || output->count < 0)
         return;
     out->bytes_written = kit_bytes(output->dtype, output->count);
     out->bytes_read = out->bytes_written + kit_bytes(indices->dtype, indices->count);
-    work_cost_of_moves(shapes, (double)outer * (double)indices->count, out);
+    steps = fmax((double)outer * (double)indices->count, 1);
+    lines = fmin(ceil((double)out->bytes_written / steps / LINE), FIRST);
+    work_cost(shapes, steps, 0.7 * fmax(lines, 1), steps, out);
 }
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)

@@ -411,16 +411,18 @@ static inlay_status run_sample(const kit_call *call)
                         is_plain(&job) ? block_range : sample_range, &job);
 }
 
-/* An output element needs two or four pixels along each axis, or one pixel for mode nearest. */
+/* An output element needs two or four pixels along each axis, or one pixel for mode nearest. The places and weights of
+ * a point are computed once for all channels. */
 static void cost_sample(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *output = &shapes->out[0];
     const char *mode = kit_attr_string(node->info, "mode", "linear");
+    const double channels = output->rank > 1 && output->dims[1] > 0 ? (double)output->dims[1] : 1;
     double taps = 1;
 
     for (uint32_t d = 2; d < output->rank && strcmp(mode, "nearest") != 0; d++)
         taps *= strstr(mode, "cubic") != NULL ? 4 : 2;
-    work_cost(shapes, work_count(output) * taps, 1, work_count(output), cost);
+    work_cost(shapes, work_count(output), 19 / channels + 0.19 + 0.056 * taps, work_count(output), cost);
 }
 
 static const kit_kernel kernels[] = {

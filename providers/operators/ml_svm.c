@@ -468,8 +468,7 @@ static void cost_svm(const kit_node *node, const kit_plan *shapes, inlay_cost *c
     columns = input->rank > 0 && input->dims[input->rank - 1] > 0 ? (double)input->dims[input->rank - 1] : 1;
     rows = work_count(input) / columns;
     work_cost(shapes, rows,
-              linear ? 10 + 0.03 * columns : 60 + 0.05 * vectors + coefficients * (functions ? 1.2 : 0.3),
-              rows, cost);
+              linear ? 10 + 0.03 * columns : 60 + 0.05 * vectors + coefficients * (functions ? 1.2 : 0.06), rows, cost);
 }
 
 #define SVM_KERNEL(name)                                                                                               \

@@ -11,6 +11,7 @@
 #define CALL_NS 30.0       /* per node */
 #define PARALLEL_NS 5000.0 /* shorter multiplications run on one thread */
 #define UNEVEN_NS 2000.0   /* threads start later, and end at different times */
+#define ROW_NS 9.0         /* at least: a row of the result */
 /* A multiplication uses three quarters of the reference core's multipliers. A core with fewer of them comes closer to
  * their limit, because loads and stores are hidden behind more of the multiplications. */
 #define REFERENCE_SHARE 0.765
@@ -64,7 +65,8 @@ static double multiply_ns(const struct machine *machine, const gemm_kernel *kern
         if (sizes[i].batch > 0 && sizes[i].m > 0 && sizes[i].n > 0) {
             const gemm_price price = kernel->price(kernel, &sizes[i]);
             const double share = tile_threads(&price, sizes[i].batch, threads);
-            const double work_ns = price.multiply_ns * machine->slowdown + price.more_ns;
+            const double least_ns = sizes[i].m * ROW_NS;
+            const double work_ns = fmax(price.multiply_ns * machine->slowdown, least_ns) + price.more_ns;
 
             ns += sizes[i].batch * price_overlapped_ns(work_ns / share, reading_ns(machine, kernel, &sizes[i], share));
         }

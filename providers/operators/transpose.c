@@ -1,10 +1,11 @@
 /* Transpose: ONNX 1, 13, 21, 23, 24, 25. */
 #include "operators/instance.h"
+#include "common/price_moves.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
 #include "operators/args.h"
 #include "operators/operators.h"
 #include "operators/strided.h"
-#include "operators/work.h"
 
 typedef struct transpose_state {
     int64_t perm[INLAY_MAX_RANK];
@@ -87,35 +88,18 @@ static inlay_status run_transpose(const kit_call *call)
     return strided_copy(call, call->plan, input->data, output->data);
 }
 
-/* Rows that stay rows are copied; otherwise tiles are transposed, or single elements if those are nearly empty. */
 static void cost_transpose(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    enum { THIN = 4 };
     const kit_tensor *input = &shapes->in[0];
     const price_memory memory = price_memory_of(node->host);
-    const double count = work_count(input), bytes = (double)(cost->bytes_read + cost->bytes_written);
-    const double threads = price_loop_threads(bytes, 2 * 131072, shapes->max_threads);
-    uint32_t perm_count = 0, last = 0, from = 0; /* the innermost axes of the input and of the output */
-    const int64_t *perm = kit_attr_ints(node->info, "perm", &perm_count);
-    double ns;
+    const double bytes = (double)cost->bytes_written, element = strided_element_bytes(input->dtype);
+    const double threads = price_loop_threads(2 * bytes, 2 * 131072, shapes->max_threads);
+    uint32_t count = 0;
+    const int64_t *perm = kit_attr_ints(node->info, "perm", &count);
 
-    if (count == 0 || (perm != NULL && perm_count != input->rank))
-        return;
-    for (uint32_t d = 0; d < input->rank; d++) {
-        const int64_t axis = perm != NULL ? perm[d] : (int64_t)(input->rank - 1 - d);
-
-        if (axis < 0 || axis >= (int64_t)input->rank)
-            return;
-        last = input->dims[d] > 1 ? d : last;
-        from = input->dims[axis] > 1 ? (uint32_t)axis : from;
-    }
-    if (input->rank == 0 || last == from)
-        ns = (input->rank > 0 ? count / (double)input->dims[last] : 1) + bytes / 96;
-    else if (input->dims[last] < THIN && input->dims[from] < THIN)
-        ns = count * 0.6;
-    else
-        ns = count * (0.05 + 0.02 * strided_element_bytes(input->dtype));
-    cost->ns = 60 + fmax(ns / threads, price_stream_ns(&memory, bytes / 2, bytes / 2, threads));
+    if (input->count > 0 && (perm == NULL || count == input->rank))
+        cost->ns =
+            60 + price_moved_ns(&memory, bytes, price_transpose_ns(input->dims, perm, input->rank, element), threads);
 }
 
 static const kit_kernel kernels[] = {

@@ -19,7 +19,6 @@
 #define T inlay_str
 #define SUFFIX 16
 #include "operators/where.inc"
-#include "operators/work.h"
 
 typedef void (*where_fn)(void *out, const uint8_t *condition, int64_t condition_step, const void *true_data,
                          int64_t true_step, const void *false_data, int64_t false_step, int64_t count);
@@ -103,18 +102,11 @@ static inlay_status run_where(const kit_call *call)
     return kit_parallel(call, plan->bcast.count, ELEMENTWISE_GRAIN, where_range, (void *)(uintptr_t)call);
 }
 
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
-{
-    (void)node;
-    work_cost_of_moves(shapes, 0, out);
-}
-
 static const kit_kernel kernels[] = {
     { .op_type = "Where",
       .in_types = { KIT_BIT(BOOL), KIT_NUMBERS | KIT_BIT(BOOL) | KIT_BIT(STRING) | KIT_COMPLEX },
       .flags = KIT_IN_PLACE,
       .shape = shape_where,
-      .cost = cost,
       .run = run_where },
 };
 const kit_table OPERATOR(operators_where) = { kernels, KIT_COUNT(kernels) };

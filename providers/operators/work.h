@@ -7,29 +7,17 @@
 #include "inlay/kit_table.h"
 #include <math.h>
 
-/* Sets *cost for `steps` operations (comparisons, look-ups, samples) of step_ns nanoseconds each, in addition to the
- * bytes read and written that it already contains. parts: maximum number of threads that can share the operations; 1:
- * they run on one thread. */
+/* Sets *cost for `steps` operations (comparisons, look-ups, samples) of step_ns nanoseconds each. The kit compares
+ * their time with that of the bytes read and written, which *cost already contains. parts: maximum number of threads
+ * that can share the operations; 1: they run on one thread. */
 static inline void work_cost(const kit_plan *plan, double steps, double step_ns, double parts, inlay_cost *cost)
 {
-    const double alone_ns = 20000, bytes_per_ns = 8; /* alone_ns: shorter loops run on one thread */
+    const double alone_ns = 8000, shared_ns = 1000; /* as the kit's */
     double ns = steps * step_ns, threads = plan->max_threads < parts ? plan->max_threads : parts;
 
     if (threads > 1 && ns > alone_ns)
-        ns = alone_ns + (ns - alone_ns) / threads;
+        ns = shared_ns + ns / threads;
     cost->flops = steps;
-    cost->ns = 60 + ns + (double)(cost->bytes_read + cost->bytes_written) / bytes_per_ns;
-}
-
-/* Sets the time of a kernel that moves the bytes which *cost contains, in loops that compilers vectorise, and does
- * `steps` look-ups. */
-static inline void work_cost_of_moves(const kit_plan *plan, double steps, inlay_cost *cost)
-{
-    const double alone_ns = 20000, bytes_per_ns = 96, step_ns = 0.7;
-    double ns = steps * step_ns + (double)(cost->bytes_read + cost->bytes_written) / bytes_per_ns;
-
-    if (plan->max_threads > 1 && ns > alone_ns)
-        ns = alone_ns + (ns - alone_ns) / plan->max_threads;
     cost->ns = 60 + ns;
 }
 

@@ -47,7 +47,6 @@ static const kit_provider provider = {
     .close = free,
     .flags = INLAY_PROVIDER_REFERENCE_CORE,
     .work_ns = operator_plain_work_ns,
-    .bytes_per_ns = 8,
 };
 
 static const kit_plugin plugin = {

@@ -211,10 +211,12 @@ inlay_status kit_assess(void *state_, const inlay_assess_request *request, inlay
 #define CORE_BYTES_PER_NS 8.0
 #define ELEMENT_NS 0.25
 #define CALL_NS 60.0
-#define PARALLEL_NS 20000.0 /* shorter loops run on one thread */
-#define KEPT_SHARE 0.4      /* of the shared cache, for the tensors of a node */
-#define FETCHED 0.6         /* of the lines of memory that are written, those that are read first */
-#define NEAR_WRITTEN 2.0    /* the time of a byte written to the near cache, relative to one read */
+#define PARALLEL_NS 8000.0 /* shorter loops run on one thread, ... */
+#define SHARED_NS 1000.0   /* ... and longer ones take so much longer than their part of the work */
+#define NEAR_KEPT 0.6      /* of the near cache: of more, a growing part is in the shared one */
+#define KEPT_SHARE 0.4     /* of the shared cache, for the tensors of a node */
+#define FETCHED 0.6        /* of the lines of memory that are written, those that are read first */
+#define NEAR_WRITTEN 2.0   /* the time of a byte written to the near cache, relative to one read */
 
 /* The time of reading and writing `read` and `written` bytes on `threads` threads, from the cache that holds them. */
 static double stream_ns(const inlay_host *host, double read, double written, double threads)
@@ -224,13 +226,16 @@ static double stream_ns(const inlay_host *host, double read, double written, dou
     const inlay_speed *speed = core != NULL ? core->get(host->ctx) : NULL;
     const memory_speed *memory = rest != NULL ? rest->get(host->ctx) : NULL;
     const double bytes = read + written;
-    double over, far, rate;
+    double over, far, rate, near, shared, beyond;
 
     if (speed == NULL || memory == NULL || !INLAY_HAS(speed, memory_bytes) || !(speed->shared_bytes > 0) ||
         !(speed->memory_bytes > 0) || !(memory->shared_size > 0))
         return bytes / CORE_BYTES_PER_NS / threads;
-    if (bytes / threads <= memory->near_size)
-        return (read + NEAR_WRITTEN * written) / speed->near_bytes / threads;
+    near = (read + NEAR_WRITTEN * written) / speed->near_bytes;
+    shared = bytes / speed->shared_bytes > near ? bytes / speed->shared_bytes : near;
+    beyond = (bytes / threads / memory->near_size - NEAR_KEPT) / (1 - NEAR_KEPT);
+    if (beyond < 1)
+        return (near + (beyond > 0 ? beyond * (shared - near) : 0)) / threads;
     over = bytes / memory->shared_size - KEPT_SHARE;
     far = over > 0 ? 1 - 1 / (1 + over + over * over / 2) : 0;
     rate = threads * speed->memory_bytes < memory->all_bytes ? threads * speed->memory_bytes : memory->all_bytes;
@@ -239,7 +244,18 @@ static double stream_ns(const inlay_host *host, double read, double written, dou
 
 static double on_threads(double ns, uint32_t threads)
 {
-    return threads > 1 && ns > PARALLEL_NS ? PARALLEL_NS + (ns - PARALLEL_NS) / threads : ns;
+    const double shared = ns / threads + SHARED_NS;
+
+    return threads > 1 && ns > PARALLEL_NS && shared < ns ? shared : ns;
+}
+
+/* The time of reading and writing the bytes of *cost, for a provider that knows the work of its kernels. */
+static double memory_ns(const kit_state *state, const inlay_cost *cost, double threads)
+{
+    const double read = (double)cost->bytes_read, written = (double)cost->bytes_written;
+
+    return state->self->bytes_per_ns > 0 ? (read + written) / state->self->bytes_per_ns
+                                         : stream_ns(state->host, read, written, threads);
 }
 
 /* Sets the expected time of a kernel with so much work, in nanoseconds on one thread. A provider that knows its work
@@ -254,8 +270,8 @@ static void set_time(const kit_state *state, double work, uint32_t threads, inla
     if (state->self->work_ns == NULL || state->self->bytes_per_ns > 0) {
         cost->ns = CALL_NS + on_threads(memory > work ? memory : work, threads);
     } else {
+        memory = memory_ns(state, cost, threads > 1 && work > PARALLEL_NS ? threads : 1);
         work = on_threads(work, threads);
-        memory = stream_ns(state->host, read, written, threads > 1 && work > PARALLEL_NS ? threads : 1);
         cost->ns = CALL_NS + (memory > work ? memory : work);
     }
     if (INLAY_HAS(cost, local_ns) && state->self->work_ns != NULL)
@@ -271,16 +287,19 @@ static double work_of(const kit_state *state, const kit_node *node, const kit_pl
     return state->self->work_ns != NULL ? state->self->work_ns(node, shapes, work) : work;
 }
 
-/* Completes the cost of a kernel that states a time of the reference core, and returns its work. */
+/* Completes the cost of a kernel that states a time of the reference core, for all threads that share it, and returns
+ * its work. */
 static double own_work(const kit_state *state, const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    double work = cost->ns > CALL_NS ? cost->ns - CALL_NS : 0;
+    const uint32_t threads = shapes->max_threads;
+    double work = cost->ns > CALL_NS ? cost->ns - CALL_NS : 0, memory;
 
     cost->local_ns = 0;
     if (state->self->work_ns == NULL)
         return work;
     work = state->self->work_ns(node, shapes, work);
-    cost->local_ns = CALL_NS + work;
+    memory = memory_ns(state, cost, threads > 1 && work * threads > PARALLEL_NS ? threads : 1);
+    cost->local_ns = CALL_NS + (memory > work ? memory : work);
     return work;
 }
 

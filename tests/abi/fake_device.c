@@ -154,7 +154,7 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 
     (void)diag;
     if (device->element_ps > 0) {
-        out->ns = 5000;
+        out->ns = 1000;
         for (uint32_t i = 0; i < request->offer->node_count; i++)
             out->ns += elements_of(request, request->offer->nodes[i]) * (double)device->element_ps / 1000;
         out->confidence = INLAY_CONFIDENCE_MODEL;

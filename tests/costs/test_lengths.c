@@ -1,6 +1,6 @@
-/* The lengths of rows that prices count (common/price.h), compared with those of all elements of random shapes: by the
- * elements that a loop reads, one after another. */
-#include "common/price.h"
+/* The lengths of rows and the numbers of pieces that prices count (common/price.h, common/price_moves.h), compared with
+ * those of all elements of random shapes: by the elements that a loop reads, one after another. */
+#include "common/price_moves.h"
 #include "cmocka_all.h"
 #include "random.h"
 
@@ -92,11 +92,100 @@ static void unknown_axes_count_as_one(void **state)
     assert_int_equal(price_row_length(out, 3, column, 3), 4);
 }
 
+/* A part of a tensor, which is cut along some axes: runs of elements that follow each other in both. */
+static void pieces_are_runs_of_both_tensors(void **state)
+{
+    const uint32_t rounds = random_rounds(2000);
+
+    (void)state;
+    for (uint32_t n = 0; n < rounds; n++) {
+        int64_t whole[RANK], part[RANK], pieces = 0, before = -2;
+        const uint32_t rank = draw(1, RANK);
+
+        for (uint32_t d = 0; d < rank; d++) {
+            whole[d] = draw(1, MOST);
+            part[d] = draw(0, 2) == 0 ? draw(1, (uint32_t)whole[d]) : whole[d];
+        }
+        for (int64_t i = 0; i < count_of(part, rank); i++) {
+            int64_t rest = i, offset = 0, step = 1;
+
+            for (uint32_t d = rank; d-- > 0; rest /= part[d], step *= whole[d])
+                offset += rest % part[d] * step;
+            pieces += offset != before + 1;
+            before = offset;
+        }
+        assert_int_equal(price_pieces(part, whole, rank, (double)count_of(part, rank)), pieces);
+        assert_int_equal(price_pieces(whole, part, rank, (double)count_of(part, rank)), pieces);
+    }
+}
+
+static void shuffle(int64_t *perm, uint32_t rank)
+{
+    for (uint32_t d = 0; d < rank; d++)
+        perm[d] = d;
+    for (uint32_t d = rank; d > 1; d--) {
+        const uint32_t other = draw(0, d - 1);
+        const int64_t axis = perm[other];
+
+        perm[other] = perm[d - 1];
+        perm[d - 1] = axis;
+    }
+}
+
+/* Replaces axis `axis` by two of sizes `size` and dims[axis] / size, which stay together. */
+static void split(int64_t *dims, int64_t *perm, uint32_t rank, int64_t axis, int64_t size)
+{
+    for (uint32_t d = rank; d > (uint32_t)axis; d--)
+        dims[d] = dims[d - 1];
+    dims[axis] = size;
+    dims[axis + 1] /= size;
+    for (uint32_t d = 0; d < rank; d++)
+        perm[d] += perm[d] > axis;
+    for (uint32_t d = rank; d > 0; d--) {
+        perm[d] = perm[d - 1];
+        if (perm[d - 1] == axis) {
+            perm[d] = axis + 1;
+            return;
+        }
+    }
+}
+
+/* The price of a transpose depends on the order of its elements alone, not on the axes that describe it. */
+static void split_axes_cost_what_whole_ones_do(void **state)
+{
+    static const int64_t sizes[] = { 1, 2, 3, 4, 6, 12, 16, 24, 64 };
+    static const double bytes[] = { 1, 2, 4, 8, 16 };
+    const uint32_t rounds = random_rounds(3000);
+    uint32_t moved = 0;
+
+    (void)state;
+    for (uint32_t n = 0; n < rounds; n++) {
+        int64_t dims[RANK + 1], perm[RANK + 1];
+        const uint32_t rank = draw(1, RANK), axis = draw(0, rank - 1);
+        const double element = bytes[draw(0, 4)];
+        double whole;
+
+        for (uint32_t d = 0; d < rank; d++)
+            dims[d] = sizes[draw(0, 8)];
+        shuffle(perm, rank);
+        whole = price_transpose_ns(dims, perm, rank, element);
+        assert_true(whole > 0);
+        moved += whole > price_piece_ns(1e3);
+        split(dims, perm, rank, axis, dims[axis] % 2 == 0 && draw(0, 1) == 0 ? 2 : draw(0, 1) == 0 ? 1 : dims[axis]);
+        if (fabs(price_transpose_ns(dims, perm, rank + 1, element) - whole) > 1e-9 * whole)
+            fail_msg("%.3f ns, and %.3f with axis %u split", whole, price_transpose_ns(dims, perm, rank + 1, element),
+                     axis);
+    }
+    assert_true(moved > rounds / 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_end_where_an_input_repeats),
         cmocka_unit_test(unknown_axes_count_as_one),
+        cmocka_unit_test(pieces_are_runs_of_both_tensors),
+        cmocka_unit_test(split_axes_cost_what_whole_ones_do),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static void test_reasons(void **state)
 }
 
 enum { KEPT_NODES = 3, KEPT_STEPS = 16 };
-static const char kept_dims[] = "128,128"; /* one thread, so prices as shown are those that are compared */
+static const char kept_dims[] = "88,88"; /* one thread, so prices as shown are those that are compared */
 
 static uint32_t kept_options(const char *providers, const char *element_ps, const char **options)
 {

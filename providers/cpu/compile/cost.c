@@ -18,22 +18,22 @@
 #include "cpu/weights/blocks.h"
 #include "cpu/weights/sparse_weights.h"
 #include "cpu/weights/turned.h"
+#include "common/price_moves.h"
 #include "common/weights.h"
 #include <math.h>
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and matrix multiplications with packed weights */
 #define ATTENTION_FLOPS_PER_NS 210.0
 #define SCORE_NS 0.55          /* attention: softmax of one score */
-#define PACK_BYTES_PER_NS 20.0 /* attention: keys and values */
+#define PACK_BYTES_PER_NS 20.0 /* attention: keys and values, ... */
+#define HEAD_NS 250.0          /* ... and the start of a head */
 #define POOL_FLOPS_PER_NS 8.0
-#define GATE_PER_NS 10.0   /* elements of a Sigmoid fused into a convolution or matrix multiplication */
-#define NORM_PER_NS 3.6    /* elements of a normalisation, which reads its rows twice or more */
-#define REDUCED_LANES 16.0 /* numbers that a reduction along other axes than the last computes at once */
-#define REDUCED_SHORT 17.0 /* rows of fewer elements are transposed before they are reduced */
-#define REDUCED_TOGETHER 4.0 /* short rows that take the time of the start of a longer one */
-#define SOFTMAX_SHORT 65.0   /* rows of fewer elements are transposed */
-#define SOFTMAX_TOGETHER 2.5 /* as REDUCED_TOGETHER */
-#define REDUCE_PER_NS 8.0  /* elements that a reduction reads */
+#define GATE_PER_NS 10.0    /* elements of a Sigmoid fused into a convolution or matrix multiplication */
+#define NORM_PER_NS 3.6     /* elements of a normalisation, which reads its rows twice or more */
+#define REDUCED_FROM 17.0   /* elements of rows that are not transposed before they are reduced, at least; of Softmax */
+#define SOFTMAX_FROM 9.0    /* ... */
+#define LOGARITHM_FROM 65.0 /* ... and of LogSoftmax */
+#define REDUCE_PER_NS 8.0   /* elements that a reduction reads */
 /* How threads share loops: each takes at least this many ... */
 #define ELEMENTS_GRAIN 16384.0 /* elements of elementwise functions, ... */
 #define SOFTMAX_GRAIN 8192.0
@@ -46,10 +46,7 @@
 #define ENTER_NS 150.0     /* the first input of a region, ... */
 #define MORE_ENTER_NS 40.0 /* ... and each further one */
 #define FUSED_NS 30.0      /* an op that is fused into another */
-#define NEAR_BYTES (256 * 1024)
-#define TRANSPOSE_BYTES_PER_NS 22.0 /* axes change places, and rows stay rows */
-#define THIN_TRANSPOSE_BYTES_PER_NS 8.0
-#define THIN_ROW 4         /* elements */
+#define STEPPED_NS 0.2     /* an element of a part with a step along the last axis */
 #define PADDED_ROW_NS 12.0 /* the margins of a row, in addition to its bytes */
 
 static double stream_ns(const cost_machine *machine, double read, double written, double threads)
@@ -165,22 +162,72 @@ static double flops_of(const cpu_op *op, const cost_sizes *sizes, double *out_ra
                : outputs;
 }
 
-/* Time to make a transposed tensor contiguous. */
-static double transpose_ns(const cost_machine *machine, const inlay_value_state *output, double bytes, double threads)
+/* Time of the pieces of which a concatenation consists, in addition to their bytes. */
+static double joined_ns(const inlay_cost_request *request, const inlay_node_info *info)
 {
-    const bool thin = output->rank > 0 && price_axis(output, output->rank - 1) < THIN_ROW;
+    const inlay_value_state *output = cost_state_of(request, info->outputs, info->output_count, 0);
+    double ns = 0;
 
-    if (!thin && bytes <= NEAR_BYTES)
-        return kernel_reorder_ns(&machine->kernels, bytes, threads);
-    threads = bytes / 4 < MIN_MOVED ? 1 : price_loop_threads(bytes / 4, MOVED_GRAIN, threads);
-    return KERNEL_CALL_NS + price_reorder_ns(&machine->memory, bytes,
-                                             thin ? THIN_TRANSPOSE_BYTES_PER_NS : TRANSPOSE_BYTES_PER_NS, threads);
+    for (uint32_t i = 0; output != NULL && i < info->input_count; i++) {
+        const inlay_value_state *part = cost_state_of(request, info->inputs, info->input_count, i);
+        const double count = price_count(part);
+        double pieces;
+
+        if (count == 0 || output->rank == INLAY_RANK_UNKNOWN || part->rank != output->rank)
+            continue;
+        pieces = price_pieces(part->dims, output->dims, part->rank, count);
+        ns += pieces * price_piece_ns(width_of(part) * count / pieces);
+    }
+    return ns;
 }
 
-/* Time to make a part of a tensor contiguous: its rows are copied. */
-static double part_ns(const cost_machine *machine, double bytes, double threads)
+/* The threads that share a copy of a tensor. */
+static double copy_threads(double bytes, double threads)
 {
-    return KERNEL_CALL_NS + stream_ns(machine, bytes, bytes, threads);
+    return bytes / 4 < MIN_MOVED ? 1 : price_loop_threads(bytes / 4, MOVED_GRAIN, threads);
+}
+
+/* Time to make a transposed tensor contiguous. */
+static double transpose_ns(const cost_machine *machine, const kit_node *node, const cost_sizes *sizes, double threads)
+{
+    const inlay_value_state *input = sizes->first;
+    const double element = width_of(input), bytes = element * price_count(input);
+    uint32_t count = 0;
+    const int64_t *perm = kit_attr_ints(node->info, "perm", &count);
+
+    if (input->rank == INLAY_RANK_UNKNOWN || (perm != NULL && count != input->rank))
+        return kernel_reorder_ns(&machine->kernels, bytes, threads);
+    return KERNEL_CALL_NS +
+           price_moved_ns(&machine->memory, bytes,
+                          price_transpose_ns(input->dims, perm, input->rank, element) * machine->kernels.other,
+                          copy_threads(bytes, threads));
+}
+
+/* Time to make the parts of a tensor contiguous: pieces of their rows are copied, or single elements if the part has a
+ * step along the last axis. */
+static double parts_ns(const cost_machine *machine, const inlay_cost_request *request, const inlay_node_info *info,
+                       const cpu_op *op, double threads)
+{
+    const inlay_value_state *input = cost_state_of(request, info->inputs, info->input_count, 0);
+    double ns = 0;
+
+    for (uint32_t i = 0; i < info->output_count; i++) {
+        const inlay_value_state *part = cost_state_of(request, info->outputs, info->output_count, i);
+        const double count = price_count(part), bytes = width_of(part) * count, sharing = copy_threads(bytes, threads);
+        double pieces = 1, elements = 0;
+
+        if (part == NULL || count == 0)
+            continue;
+        if (part->rank != INLAY_RANK_UNKNOWN && part->rank > 0 && input->rank == part->rank) {
+            pieces = price_pieces(input->dims, part->dims, part->rank, count);
+            if (op->row->family->kind == CPU_FAMILY_SLICE && op->slice.steps[part->rank - 1] > 1)
+                elements = count;
+        }
+        ns += KERNEL_CALL_NS + price_overlapped_ns((pieces * price_piece_ns(bytes / pieces) + elements * STEPPED_NS) *
+                                                       machine->kernels.other / sharing,
+                                                   stream_ns(machine, bytes, bytes, sharing));
+    }
+    return ns;
 }
 
 /* True if the op only changes strides and offsets. */
@@ -216,10 +263,12 @@ static double step_threads(const op_work *work, const cost_sizes *sizes, double 
         return work->flops / ATTENTION_WAKE_PER_NS < ATTENTION_WAKE_NS ? 1 : threads;
     if (family->kind == CPU_FAMILY_CONV) /* of unknown size */
         return threads;
-    if (family->kind == CPU_FAMILY_SOFTMAX)
-        return price_loop_threads(elements, SOFTMAX_GRAIN, threads);
+    if (family->kind == CPU_FAMILY_SOFTMAX || family->kind == CPU_FAMILY_REDUCE)
+        return fmin(
+            price_loop_threads(elements, family->kind == CPU_FAMILY_REDUCE ? ROWS_GRAIN : SOFTMAX_GRAIN, threads),
+            work->tiled ? threads : fmax(work->rows, 1));
     if (family->kind == CPU_FAMILY_LAYER_NORM || family->kind == CPU_FAMILY_RMS_NORM ||
-        family->kind == CPU_FAMILY_SKIP_NORM || family->kind == CPU_FAMILY_REDUCE)
+        family->kind == CPU_FAMILY_SKIP_NORM)
         return row_threads(work->rows, n, ROWS_GRAIN, threads);
     if (family->kind == CPU_FAMILY_POOL && !work->op->window.global)
         return row_threads(work->rows, work->flops / fmax(work->rows, 1), TAPS_GRAIN, threads);
@@ -292,27 +341,15 @@ static double alone_ns(const cost_sizes *sizes, const op_work *work, double read
     const double waits = waiting_share(work->op->row->family) *
                          price_far_stream_ns(&machine->memory, sizes->in, sizes->out, 1) / work->threads;
 
-    const bool pads_rows = work->op->row->family->kind == CPU_FAMILY_PAD && sizes->first != NULL &&
-                           sizes->output != NULL && sizes->first->rank == sizes->output->rank &&
-                           sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 0 &&
-                           price_axis(sizes->first, sizes->first->rank - 1) !=
-                               price_axis(sizes->output, sizes->output->rank - 1);
+    const bool pads_rows =
+        work->op->row->family->kind == CPU_FAMILY_PAD && sizes->first != NULL && sizes->output != NULL &&
+        sizes->first->rank == sizes->output->rank && sizes->output->rank != INLAY_RANK_UNKNOWN &&
+        sizes->output->rank > 0 &&
+        price_axis(sizes->first, sizes->first->rank - 1) != price_axis(sizes->output, sizes->output->rank - 1);
     const double margins = pads_rows ? PADDED_ROW_NS * work->rows / work->threads : 0;
 
     return fmax(work_ns(work, machine) + waits, streams) + margins + KERNEL_CALL_NS +
            (work->threads > 1 ? machine->memory.team_ns : 0);
-}
-
-/* The rows that are reduced to a number each. A reduction along other axes than the last computes vectors of them. */
-static double reduced_rows(const cost_sizes *sizes)
-{
-    const double all = price_count(sizes->output), n = price_count(sizes->first) / fmax(all, 1);
-    const bool keeps_last =
-        sizes->first->rank != INLAY_RANK_UNKNOWN && sizes->output->rank == sizes->first->rank &&
-        sizes->first->rank > 0 &&
-        price_axis(sizes->first, sizes->first->rank - 1) == price_axis(sizes->output, sizes->output->rank - 1);
-
-    return keeps_last ? all / REDUCED_LANES : n < REDUCED_SHORT ? all / REDUCED_TOGETHER : all;
 }
 
 static double product_ns(const cpu_op *op, const cost_sizes *sizes, double graph_weights, double share,
@@ -330,25 +367,37 @@ static double product_ns(const cpu_op *op, const cost_sizes *sizes, double graph
     return kernel_gemm_product_ns(&product, &bytes, &machine->kernels, threads);
 }
 
-/* The starts of rows of a softmax. Along other axes than the last, columns are processed as vectors. */
-static double softmax_rows(const cpu_op *op, const cost_sizes *sizes)
+/* Sets the work of an op along the axes of a mask, of a value of known rank. If the axes are not adjacent, the value is
+ * copied first, with these axes last. */
+static void work_along(const inlay_value_state *state, uint32_t axes, double rows_from, op_work *work)
 {
-    const inlay_value_state *state = sizes->output;
-    double n = price_axis(state, (uint32_t)op->axis), inner = 1;
+    double cut[3] = { 1, 1, 1 }, lanes = cpu_has(CPU_AVX512) ? 16 : 8;
+    bool adjacent = true;
+    price_along along;
+    int part = 0;
 
-    for (uint32_t d = (uint32_t)op->axis + 1; d < state->rank; d++) {
-        n *= op->softmax.flattened ? price_axis(state, d) : 1;
-        inner *= op->softmax.flattened ? 1 : price_axis(state, d);
+    for (uint32_t d = 0; d < state->rank; d++) {
+        const bool is_along = (axes >> d & 1) != 0;
+
+        if (price_axis(state, d) == 1)
+            continue;
+        adjacent = adjacent && !(is_along && part == 2);
+        part = is_along ? 1 : part > 0 ? 2 : 0;
+        cut[part] *= price_axis(state, d);
     }
-    return inner > 1 || n <= 1 ? 0 : price_count(state) / n / (n < SOFTMAX_SHORT ? SOFTMAX_TOGETHER : 1);
+    along = adjacent ? price_along_of(cut[0], cut[1], cut[2], lanes, rows_from)
+                     : price_along_of(cut[0] * cut[2], cut[1], 1, lanes, 0);
+    work->flops = along.elements + (rows_from == LOGARITHM_FROM ? cut[0] * cut[2] : 0); /* logarithms of sums */
+    work->tiled = cut[2] > 1 || along.turned > 0;
+    work->rows = work->tiled ? 0 : along.rows;
+    work->turned = adjacent ? along.turned : along.elements;
 }
 
 /* The length of the rows of an elementwise op, as input `in` has them. */
 static double row_length(const inlay_value_state *out, const inlay_value_state *in)
 {
-    return in == NULL || in->rank == INLAY_RANK_UNKNOWN
-               ? price_count(out)
-               : price_row_length(out->dims, out->rank, in->dims, in->rank);
+    return in == NULL || in->rank == INLAY_RANK_UNKNOWN ? price_count(out)
+                                                        : price_row_length(out->dims, out->rank, in->dims, in->rank);
 }
 
 /* The properties of the work that flops_of() does not set. */
@@ -368,12 +417,16 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     if (sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 0)
         work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
     if (family->kind == CPU_FAMILY_SOFTMAX && work->rows > 0 && (uint32_t)op->axis < sizes->output->rank)
-        work->rows = softmax_rows(op, sizes);
+        work_along(sizes->output, op->softmax.flattened ? ~0u << op->axis : 1u << op->axis,
+                   op->softmax.is_log ? LOGARITHM_FROM : SOFTMAX_FROM, work);
+    if (family->kind == CPU_FAMILY_NORMALIZE && sizes->output != NULL && work->rows > 0)
+        for (uint32_t d = 2; d + 1 < sizes->output->rank; d++) /* planes */
+            work->rows /= price_axis(sizes->output, d);
     if (family->kind == CPU_FAMILY_BINARY && sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN)
-        work->rows = price_count(sizes->output) / fmin(row_length(sizes->output, sizes->first),
-                                                       row_length(sizes->output, sizes->second));
-    if (family->kind == CPU_FAMILY_REDUCE && sizes->first != NULL && sizes->output != NULL)
-        work->rows = reduced_rows(sizes);
+        work->rows = price_count(sizes->output) /
+                     fmin(row_length(sizes->output, sizes->first), row_length(sizes->output, sizes->second));
+    if (family->kind == CPU_FAMILY_REDUCE && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN)
+        work_along(sizes->first, op->reduction.axes, REDUCED_FROM, work);
 }
 
 static void add(const inlay_cost *op, inlay_cost *sum)
@@ -404,7 +457,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     cpu_op op;
     op_work work = { .op = &op, .threads = request->max_threads > 0 ? request->max_threads : 1 };
     const double threads = work.threads;
-    double alone, inside = -1, share = 1, enter_ns = 0, leave_ns = 0;
+    double alone, inside = -1, share = 1, rows = 1, expand_ns = 0, enter_ns = 0, leave_ns = 0;
     bool fused = false, laid_out, priced;
     cost_conv conv = { 0 };
     cost_sizes sizes = { 0 };
@@ -414,6 +467,8 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     sizes.first = cost_state_of(request, info->inputs, info->input_count, 0);
     sizes.second = cost_state_of(request, info->inputs, info->input_count, 1);
     sizes.output = cost_state_of(request, info->outputs, info->output_count, 0);
+    if (sizes.output != NULL && sizes.output->rank != INLAY_RANK_UNKNOWN && sizes.output->rank > 0)
+        rows = price_count(sizes.output) / price_axis(sizes.output, sizes.output->rank - 1);
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
         double bytes = 4 * price_count(cost_state_of(request, info->inputs, info->input_count, i));
@@ -422,6 +477,10 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             continue;
         if (i == 1 && op.row->family->kind == CPU_FAMILY_PRODUCT &&
             nbits_is_weights(request->graph, info->inputs[i], &bytes)) {
+            const double weights = price_count(sizes.second);
+
+            expand_ns = cpu_expand_ns(weights, 8 * bytes / fmax(weights, 1), rows) * machine->reference.multiply /
+                        machine->local.multiply / threads;
             sizes.weights += bytes;
             continue;
         }
@@ -466,13 +525,12 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         enter_ns += (priced ? conv.entry_share : 1) * layout_ns(machine, request, info, i, &op, threads);
     if (info->output_count > 0 && !conv.row_major &&
         (cost_has_layout(state, request->graph, info->outputs[0]) || is_strided(&op))) {
-        const double bytes = width_of(sizes.output) * price_count(sizes.output);
-
-        leave_ns += op.row->family->kind == CPU_FAMILY_SLICE ? part_ns(machine, bytes, threads)
-                    : op.row->family->kind == CPU_FAMILY_TRANSPOSE && sizes.output != NULL &&
-                            sizes.output->rank != INLAY_RANK_UNKNOWN
-                        ? transpose_ns(machine, sizes.output, bytes, threads)
-                        : kernel_reorder_ns(&machine->kernels, bytes, threads);
+        leave_ns +=
+            op.row->family->kind == CPU_FAMILY_SLICE || op.row->family->kind == CPU_FAMILY_SPLIT
+                ? parts_ns(machine, request, info, &op, threads)
+            : op.row->family->kind == CPU_FAMILY_TRANSPOSE && sizes.first != NULL
+                ? transpose_ns(machine, &node, &sizes, threads)
+                : kernel_reorder_ns(&machine->kernels, width_of(sizes.output) * price_count(sizes.output), threads);
     }
     if (op.row->takes != NULL &&
         op.row->family->kind != CPU_FAMILY_ATTENTION) { /* integers, and constants in other types */
@@ -483,6 +541,8 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         cpu_quant_cost(&op, request, info, &integers, &multiply_ns, &weight_bytes);
         cost->enter_ns += enter_ns;
         cost->leave_ns += leave_ns;
+        if (op.row->family->kind == CPU_FAMILY_CONCAT)
+            integers.ns += joined_ns(request, info) * machine->kernels.other / threads;
         if (weight_bytes == 0 && integers.flops > 0)
             integers.ns = fmax(integers.ns, stream_ns(machine, width_of(sizes.first) * price_count(sizes.first),
                                                       width_of(sizes.output) * price_count(sizes.output), threads));
@@ -506,7 +566,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         inside = fused_ns(&sizes, work, machine);
     work.threads = step_threads(&work, &sizes, threads);
     alone = op.row->family->kind == CPU_FAMILY_PRODUCT
-                ? product_ns(&op, &sizes, weights_of_graph(request->graph), share, machine, threads)
+                ? product_ns(&op, &sizes, weights_of_graph(request->graph), share, machine, threads) + expand_ns
                 : alone_ns(&sizes, &work,
                            kernel_weights_ns(&machine->kernels, sizes.weights, weights_of_graph(request->graph),
                                              work.threads),
@@ -514,7 +574,11 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     if (op.row->family->kind == CPU_FAMILY_CONV_TRANSPOSE)
         alone += cost_of_sums(&op, &sizes, &machine->kernels) / work.threads;
     if (op.row->family->kind == CPU_FAMILY_ATTENTION)
-        alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;
+        alone += (2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS +
+                  HEAD_NS * price_axis(sizes.first, 0) * price_axis(sizes.first, 1)) /
+                 work.threads;
+    if (op.row->family->kind == CPU_FAMILY_CONCAT)
+        alone += joined_ns(request, info) * machine->kernels.other / work.threads;
     cost->enter_ns += enter_ns;
     cost->leave_ns += leave_ns;
     cost->ns += inside >= 0 ? inside : alone;

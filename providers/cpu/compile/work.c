@@ -11,13 +11,20 @@
 #define REFERENCE_FLOPS 320.0
 #define TANH_PER_NS 3.8
 #define SQRT_PER_NS 5.0
-#define DENSE_SHARE 0.97    /* of the core's multiply-adds that a matrix multiplication can use */
-#define AVX2_FUNCTIONS 1.4  /* time of functions with exponents, relative to AVX-512 of the same speed */
-#define AVX2_ROWS 1.4       /* time of the starts and ends of rows, relative to AVX-512 */
-#define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */
-#define VECTOR_ROW_NS 25.0  /* start and end of a row that is normalised */
-#define REDUCED_ROW_NS 8.0  /* ... that is reduced to a number */
-#define PAIR_ROW_NS 2.5     /* ... of two operands of which one is broadcast */
+#define SINE_PER_NS 2.2
+#define DENSE_SHARE 0.97   /* of the core's multiply-adds that a matrix multiplication can use */
+#define AVX2_FUNCTIONS 1.4 /* time of functions with exponents, relative to AVX-512 of the same speed */
+#define AVX2_ROWS 1.4      /* time of the starts and ends of rows, relative to AVX-512 */
+#define ROW_NS 5.0         /* start and end of a row of an image; per step of the window */
+#define VECTOR_ROW_NS 28.0 /* start and end of a row that is normalised; by its squares alone */
+#define SQUARED_ROW_NS 33.0
+#define SOFTMAX_ROW_NS 8.0
+#define REDUCED_ROW_NS 5.0 /* ... that is reduced to a number */
+#define TURNED_NS 0.14     /* an element of short rows, which are transposed, and of results that are transposed back */
+#define COLUMNS_PER_NS 1.9 /* elements of a Softmax of columns */
+#define PAIR_ROW_NS 2.5    /* ... of two operands of which one is broadcast */
+#define PLANE_NS 5.0       /* ... of a channel that is scaled */
+#define DIVIDED_PER_NS 6.0 /* quotients */
 #define EXTREME_PER_NS 24.0 /* elements of a maximum */
 #define SUM_PER_NS 12.7     /* elements of other reductions */
 #define POOLED_PER_NS 27.0  /* taps of pools, ... */
@@ -52,9 +59,10 @@ static double function_rate(const cpu_unary *function, double exponents)
     case FUNCTION_SWISH:
     case FUNCTION_MISH:
         return exponents * SIGMOID_PER_NS;
-    case FUNCTION_ELU:
     case FUNCTION_SIN:
     case FUNCTION_COS:
+        return exponents * SINE_PER_NS;
+    case FUNCTION_ELU:
     case FUNCTION_SELU:
     case FUNCTION_CELU:
         return exponents * SOFTMAX_PER_NS;
@@ -75,9 +83,10 @@ static double other_rate(const op_work *work, double exponents)
     double ns = 0;
 
     if (family->kind == CPU_FAMILY_SOFTMAX)
-        return exponents * SOFTMAX_PER_NS;
+        return exponents * (work->tiled ? COLUMNS_PER_NS : SOFTMAX_PER_NS);
     if (family->kind == CPU_FAMILY_REDUCE)
-        return strcmp(work->op->row->op_type, "ReduceMax") == 0 || strcmp(work->op->row->op_type, "ReduceMin") == 0
+        return work->tiled ? SUM_PER_NS
+               : strcmp(work->op->row->op_type, "ReduceMax") == 0 || strcmp(work->op->row->op_type, "ReduceMin") == 0
                    ? EXTREME_PER_NS
                    : SUM_PER_NS;
     if (family->kind == CPU_FAMILY_POOL && work->planar && !work->op->window.global)
@@ -87,6 +96,8 @@ static double other_rate(const op_work *work, double exponents)
         return work->op->resize.rule.mode == RESIZE_NEAREST ? NEAREST_PER_NS
                : work->op->resize.rule.mode == RESIZE_CUBIC ? CUBIC_PER_NS
                                                             : RESIZED_PER_NS;
+    if (family->kind == CPU_FAMILY_BINARY && strcmp(work->op->row->op_type, "Div") == 0)
+        return DIVIDED_PER_NS;
     if (family->kind != CPU_FAMILY_UNARY)
         return work->rate;
     for (uint32_t i = 0; i < work->op->unary_count; i++)
@@ -100,14 +111,18 @@ static double rows_ns(const op_work *work)
     const cpu_family *family = work->op->row->family;
     const bool pools = family->kind == CPU_FAMILY_POOL && !work->op->window.global;
 
-    if (family->kind == CPU_FAMILY_SOFTMAX || family->kind == CPU_FAMILY_LAYER_NORM ||
-        family->kind == CPU_FAMILY_RMS_NORM || family->kind == CPU_FAMILY_SKIP_NORM)
-        return work->rows * VECTOR_ROW_NS;
+    if (family->kind == CPU_FAMILY_SOFTMAX)
+        return work->rows * SOFTMAX_ROW_NS;
+    if (family->kind == CPU_FAMILY_LAYER_NORM || family->kind == CPU_FAMILY_RMS_NORM ||
+        family->kind == CPU_FAMILY_SKIP_NORM)
+        return work->rows * (family->kind == CPU_FAMILY_RMS_NORM ? SQUARED_ROW_NS : VECTOR_ROW_NS);
     if (family->kind == CPU_FAMILY_REDUCE ||
         (family->kind == CPU_FAMILY_POOL && work->planar && work->op->window.global))
         return work->rows * REDUCED_ROW_NS;
     if (family->kind == CPU_FAMILY_BINARY)
         return work->rows * PAIR_ROW_NS;
+    if (family->kind == CPU_FAMILY_NORMALIZE)
+        return work->rows * PLANE_NS;
     if (family->kind == CPU_FAMILY_RESIZE && work->planar)
         return work->rows * (work->op->resize.rule.mode == RESIZE_NEAREST ? NEAREST_ROW_NS : RESIZED_ROW_NS);
     if (!work->planar || !pools)
@@ -123,5 +138,7 @@ double op_work_ns(const op_work *work, const cpu_pace *reference, const cpu_pace
     const double rate =
         work->multiplies ? multiply_rate(work, reference, local) : other_rate(work, exponents) * local->other;
 
-    return (work->flops / rate + rows_ns(work)) / work->threads;
+    const double turned_ns = work->op->row->family->kind == CPU_FAMILY_SOFTMAX ? 2 * TURNED_NS : TURNED_NS;
+
+    return (work->flops / rate + work->turned * turned_ns + rows_ns(work)) / work->threads;
 }

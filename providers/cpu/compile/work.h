@@ -19,6 +19,8 @@ typedef struct op_work {
     bool multiplies;    /* mostly multiply-adds */
     bool planar;        /* images are row-major */
     double rows;        /* rows of the output, of planar images and of normalisations */
+    double turned;      /* elements that are transposed first */
+    bool tiled;         /* along an axis: tiles of columns, not rows */
 } op_work;
 
 /* Nanoseconds on a core of this machine, without loads and stores. */

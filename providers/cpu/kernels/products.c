@@ -10,6 +10,8 @@
 
 #define TERMS_FLOPS 250.0    /* the products in whose times terms_ns() is stated */
 #define SPARSE_PACE 0.48     /* speed of block-sparse relative to dense multiplication, per non-zero block */
+#define ROW_NS 5.0           /* at least: a row of the result, ... */
+#define STORE_NS 0.5         /* ... and a vector of it */
 #define COMPUTED_PER_NS 55.0 /* bytes of a matrix that is not packed, whose rows are read in pieces */
 /* How dense.c divides a multiplication among threads, by its own estimate of the time. */
 #define WAKE_NS 4000.0
@@ -43,7 +45,9 @@ double kernel_gemm_product_ns(const kernel_gemm_shape *product, const kernel_gem
     const double sharing = kernel_gemm_threads(product, threads);
     const double rows = (double)product->batch * (double)product->m, vectors = ceil((double)product->n / SGEMM_LANES);
     const double share = bytes->share < SPARSE_PACE ? bytes->share / SPARSE_PACE : 1;
-    const double work = share * kernel_product_ns(machine, rows, vectors, (double)product->k) / sharing;
+    const double work = fmax(share * kernel_product_ns(machine, rows, vectors, (double)product->k),
+                             rows * (ROW_NS + vectors * STORE_NS) * machine->other) /
+                        sharing;
     const double streams = price_stream_ns(&machine->memory, bytes->read, bytes->written, sharing) +
                            kernel_weights_ns(machine, bytes->weights, bytes->graph, sharing);
     const double ns = KERNEL_CALL_NS + price_overlapped_ns(work, streams) + (sharing > 1 ? machine->memory.team_ns : 0);

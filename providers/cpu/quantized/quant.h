@@ -30,6 +30,8 @@ bool cpu_takes_bias(const kit_node *node);
 /* The two inputs of that Add. */
 uint32_t cpu_sums_of(const cpu_op *add);
 uint32_t cpu_bias_of(const cpu_op *add);
+/* The time in which the reference core expands n-bit weights while it multiplies `rows` rows by them. */
+double cpu_expand_ns(double weights, double bits, double rows);
 /* Adds the cost of an operator of integers.def, without the time of products by weights, and of reading them:
  * *out_multiply_ns of the reference core, and *out_weight_bytes; both are unchanged without weights. */
 void cpu_quant_cost(const cpu_op *op, const struct inlay_cost_request *request, const struct inlay_node_info *info,

@@ -12,16 +12,25 @@
 
 #define BYTE_FLOPS_PER_NS 1250.0 /* four times the operations of floats */
 #define SPARSE_BYTES_PER_NS 20.0
-#define FLOAT_FLOPS_PER_NS 250.0
+#define UNPACK_NS 15.0           /* a weight of n bits that a reader outside of the region gets as a float */
+#define FLOAT_FLOPS_PER_NS 290.0 /* products of n-bit weights, ... */
+#define EXPAND_NS 0.004          /* ... and the conversion of a weight to a float, for up to EXPAND_ROWS rows: */
+#define EXPAND_BIT_NS 0.0032     /* for each of its bits, in addition; */
+#define EXPAND_PANEL_NS 0.089    /* instead, for more rows, in a panel of floats */
+#define EXPAND_ROWS 7.0
+#define EXPAND_INTEGERS 3.0 /* how much faster products of integers convert weights */
 #define REQUANTIZE_NS 0.03  /* per element of a convolution's output */
 #define THIN_NS 0.05        /* depthwise: per output element */
 #define THIN_TAP_NS 0.008   /* depthwise: per tap of an output element */
 #define BYTES_PER_NS 16.0   /* elements quantized or dequantized */
+#define CLIPPED_PER_NS 40.0
 #define DYNAMIC_PER_NS 10.0 /* elements whose range is found first, ... */
 #define DYNAMIC_NS 350.0    /* ... and the start */
 #define RESULT_NS 0.044     /* a result of a product */
+#define PRODUCT_ROW_NS 5.0  /* ... and a row of them, on the reference core, as the other times of products */
 #define GROUP_TILE_NS 20.0  /* the start of a tile of one of several groups */
-#define PACK_PER_NS 15.0    /* bytes of a computed matrix */
+#define PACK_PER_NS 15.0    /* bytes of a computed matrix, ... */
+#define PACK_NS 250.0       /* ... and the matrix */
 #define GRAIN 16384.0       /* elements of a thread */
 #define PRODUCT_ROWS 6      /* rows, and columns of panels, that are multiplied together */
 #define PRODUCT_COLUMNS 64
@@ -126,6 +135,11 @@ static double product_threads(double rows, double columns, double depth, double 
                         (double)cut.block * fmin((double)cut.chunk, panels)));
 }
 
+double cpu_expand_ns(double weights, double bits, double rows)
+{
+    return weights * (rows > EXPAND_ROWS ? EXPAND_PANEL_NS : EXPAND_NS + EXPAND_BIT_NS * bits);
+}
+
 void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost,
                     double *out_multiply_ns, double *out_weight_bytes)
 {
@@ -143,15 +157,17 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
     if (family->kind == CPU_FAMILY_WEIGHTS || family->kind == CPU_FAMILY_SPARSE || family->kind == CPU_FAMILY_HALVES ||
         family->kind == CPU_FAMILY_BLOCKS) { /* the cost of the GEMM includes reading the packed weights */
         cost->ns += CALL_NS;
-        if (family->kind == CPU_FAMILY_SPARSE ||
-            family->kind == CPU_FAMILY_BLOCKS) /* readers outside of the region get copies in each run */
-            cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
+        /* readers outside of the region get copies in each run */
+        cost->leave_ns += family->kind == CPU_FAMILY_WEIGHTS ? y * UNPACK_NS : 4 * y / SPARSE_BYTES_PER_NS;
         return;
     }
     if (family->kind == CPU_FAMILY_NBITS_PRODUCT) {
         weights = (double)op->nbits.k * (double)op->nbits.n * op->nbits.bits / 8;
         flops = 2 * y * (double)op->nbits.k;
         rate = FLOAT_FLOPS_PER_NS;
+        more = cpu_expand_ns((double)op->nbits.k * (double)op->nbits.n, op->nbits.bits, y / (double)op->nbits.n);
+        if (op->size == 4) /* accuracy_level: products of integers */
+            more /= EXPAND_INTEGERS;
     } else if (family->kind == CPU_FAMILY_EXPERTS) {
         const double bytes = op->experts.bits == 0 ? 4 : 1, per = op->experts.bits == 0 ? 1 : 8.0 / op->experts.bits;
         const double count = (double)op->experts.count;
@@ -162,6 +178,9 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
 
             flops += 2 * pairs * elements * per / count;
             weights += elements * bytes * fmin(1, pairs / count);
+            if (op->experts.bits > 0)
+                more +=
+                    cpu_expand_ns(elements * per * fmin(1, pairs / count), op->experts.bits, fmax(1, pairs / count));
             at += op->experts.bits == 0 ? 2 : 3;
         }
         rate = FLOAT_FLOPS_PER_NS;
@@ -180,9 +199,9 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         if (!conv && y > 0 && per > 0) { /* vectors of 16 columns, and four terms */
             share = product_threads(y / columns, columns, per, threads);
             flops *= ceil(columns / 16) * 16 / columns * ceil(per / 4) * 4 / per;
-            more = y * RESULT_NS;
+            more = y * RESULT_NS + y / columns * PRODUCT_ROW_NS;
             if ((w->flags & INLAY_VALUE_CONSTANT) == 0) /* packed in each run */
-                more += weights / PACK_PER_NS;
+                more += weights / PACK_PER_NS + weights / (columns * per) * PACK_NS;
         }
         if (byte_tiles_of_cpu() != NULL && y > 0 && per > 0 && (!conv || op->window.group == 1))
             rate /= fmin(1, relative_tile_time(y / columns, 1, ceil(per / 4), columns));
@@ -204,6 +223,8 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         rate = DYNAMIC_PER_NS;
         more = DYNAMIC_NS;
     }
+    if (family->kind == CPU_FAMILY_BYTE_CLIP)
+        rate = CLIPPED_PER_NS;
     if (weights == 0)
         share = price_loop_threads(y, GRAIN, threads);
     cost->flops += flops;
