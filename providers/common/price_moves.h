@@ -75,6 +75,7 @@ static inline double price_transpose_ns(const int64_t *dims, const int64_t *perm
     int64_t first[INLAY_MAX_RANK], last[INLAY_MAX_RANK], axis, inner = -1;
     uint32_t axes = 0;
 
+    INLAY_CHECK(rank <= INLAY_MAX_RANK);
     for (uint32_t d = 0; d < rank; d++) {
         axis = perm != NULL ? perm[d] : (int64_t)(rank - 1 - d);
         if (axis < 0 || axis >= (int64_t)rank)
