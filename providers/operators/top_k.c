@@ -453,9 +453,8 @@ static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost 
         const double early = fmin(axis_length, 2 * LANES * k); /* all elements are inserted, then some */
         const double inserted = early + LANES * k * log(axis_length / early);
 
-        work_cost(shapes,
-                  rows * (axis_length * (wide ? 0.3 : 0.15) + inserted * (wide ? k + 1 : k) * 0.08 + 2 + 2 * k), 0.7,
-                  rows, cost);
+        work_cost(shapes, rows * (axis_length * (wide ? 0.3 : 0.15) + inserted * (wide ? k + 1 : k) * 0.08 + 2 + 2 * k),
+                  0.7, rows, cost);
         return;
     }
     work_cost(shapes, rows * (axis_length / 4 + k * (k <= FEW ? (2 + log(axis_length / k)) * log2(k + 1) : 20)), 1.5,

@@ -224,7 +224,8 @@ static void generate_by_command(const char *prompt, uint32_t seed, char *out, si
     json_t *json;
 
     (void)snprintf(line, sizeof line,
-                   INLAY_CLI " generate %s --prompt %s --temperature 0.7 --top-p 0.9 --seed %u --tokens 60 "
+                   INLAY_CLI " generate %s --prompt %s --temperature 0.7 --top-p 0.9 --typical-p 0.95 "
+                             "--seed %u --tokens 60 "
                              "--reproducible 1 --json",
                    serving_path(&server, "models/masked/1/model.onnx", path, sizeof path), prompt, seed);
     command = popen(line, "r");
@@ -253,8 +254,8 @@ static void test_same_as_server(void **state)
         json_t *reply;
 
         (void)snprintf(body, sizeof body,
-                       "{\"model\":\"masked\",\"prompt\":\"%s\",\"temperature\":0.7,\"top_p\":0.9,\"seed\":%u,"
-                       "\"max_tokens\":60}",
+                       "{\"model\":\"masked\",\"prompt\":\"%s\",\"temperature\":0.7,\"top_p\":0.9,"
+                       "\"typical_p\":0.95,\"seed\":%u,\"max_tokens\":60}",
                        prompts[i], i);
         client_once(&server, "POST", "/v1/completions", "Content-Type: application/json\r\n", body, &answer);
         assert_int_equal(answer.code, 200);
@@ -280,6 +281,7 @@ static void test_same_as_server(void **state)
             request.prompt = prompts[i];
             request.temperature = 0.7f;
             request.top_p = 0.9f;
+            request.typical_p = 0.95f;
             request.seed = i;
             request.max_tokens = 60;
             got[i][0] = '\0';
@@ -294,6 +296,7 @@ static void test_same_as_server(void **state)
                 take(texts[i], got[i], sizeof got[i]);
         } while (running > 0);
         assert_int_equal(inlay_text_model_describe(model, &info), INLAY_OK);
+        assert_null(info.warning);
         for (uint32_t i = 0; i < TEXTS; i++) {
             const inlay_text_info text = describe(texts[i]);
 
