@@ -54,7 +54,7 @@ machine=$(dpkg --print-architecture)
     libjansson-dev libpcre2-dev libprotobuf-c-dev libyaml-dev zlib1g-dev || exit 1
 
 programs='inlay_cli inlay_probe cpu reference'
-tests='kernel_levels kernel_rows kernel_sources kernel_nbits'
+tests='kernel_levels kernel_axis kernel_tiles kernel_rows kernel_pool kernel_convert kernel_sources kernel_nbits'
 # shellcheck disable=SC2086
 build "$build" "inlay $programs count_kernels $(printf 'test_%s ' $tests)" \
     --toolchain "$PWD/tests/cross/riscv64.cmake" -DINLAY_TESTS=ON -DINLAY_SAMPLES=OFF
