@@ -184,15 +184,15 @@ static inlay_status run_gather_elements(const kit_call *call)
         goto done;
     job.dim = input->dims[axis];
     job.row = rows[__builtin_ctz(strided_element_bytes(input->dtype))];
-    job.row_rank = input->rank - 1;
+    strided_row_major(input->rank, input->dims, 1, job.in_steps);
+    job.axis_step = job.in_steps[axis];
+    job.in_steps[axis] = 0;
+    job.row_step = job.axis_step == 1 ? 0 : 1;
+    job.row_rank = job.axis_step == 1 ? axis : input->rank - 1;
     job.columns = indices->dims[job.row_rank];
     while (job.row_rank > axis + 1 && job.columns < ELEMENTS_CHECKED &&
            indices->dims[job.row_rank] == input->dims[job.row_rank]) /* short rows that are adjacent are one */
         job.columns *= indices->dims[--job.row_rank];
-    strided_row_major(input->rank, input->dims, 1, job.in_steps);
-    job.axis_step = job.in_steps[axis];
-    job.in_steps[axis] = 0;
-    job.row_step = axis + 1 == input->rank ? 0 : 1;
     INLAY_TRY(kit_parallel(call, output->count / job.columns, 4096 / job.columns + 1, elements_range, &job));
     if (job.outside)
         return indices_check(call, indices, job.dim);

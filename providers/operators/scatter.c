@@ -241,12 +241,14 @@ static inlay_status run_scatter_elements(const kit_call *call)
         goto done;
     job.dim = input->dims[axis];
     job.element = strided_element_bytes(input->dtype);
-    job.row_rank = input->rank - 1;
-    job.columns = indices->dims[input->rank - 1];
     strided_row_major(input->rank, input->dims, 1, job.steps);
     job.axis_step = job.steps[axis];
     job.steps[axis] = 0;
-    job.row_step = axis + 1 == input->rank ? 0 : 1;
+    job.row_step = job.axis_step == 1 ? 0 : 1; /* the axis is the last one, or all after it have one element */
+    job.row_rank = job.axis_step == 1 ? axis : input->rank - 1;
+    job.columns = indices->dims[job.row_rank];
+    while (job.row_rank > axis + 1 && indices->dims[job.row_rank] == input->dims[job.row_rank])
+        job.columns *= indices->dims[--job.row_rank];
     units = axis > 0 ? indices->dims[0] : 1;
     job.rows_per_unit = indices->count / job.columns / units;
     INLAY_TRY(kit_parallel(call, units, 16384 / (indices->count / units) + 1, elements_range, &job));

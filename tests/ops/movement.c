@@ -340,13 +340,13 @@ static void run_case(kernel_case *c)
     kernel_case_deinit(c);
 }
 
-/* Tile, Expand, GatherElements and MaxUnpool of random shapes, by their definitions. */
+/* Tile, Expand, GatherElements, MaxUnpool and ScatterElements of random shapes, by their definitions. */
 static void test_moves_by_index(void **unused)
 {
     static const inlay_dtype types[] = { INLAY_UINT8, INLAY_FLOAT16, INLAY_FLOAT, INLAY_DOUBLE, INLAY_COMPLEX128 };
-    static const char *const names[] = { "Tile", "Expand", "GatherElements", "MaxUnpool" };
-    enum { TILE, EXPAND, ELEMENTS, UNPOOL, MOST = 1 << 19, RANK = 4 };
-    static char x[16 * MOST], y[16 * MOST], want[16 * MOST];
+    static const char *const names[] = { "Tile", "Expand", "GatherElements", "MaxUnpool", "ScatterElements" };
+    enum { TILE, EXPAND, ELEMENTS, UNPOOL, SCATTER, KINDS, MOST = 1 << 19, RANK = 4 };
+    static _Alignas(16) char x[16 * MOST + 16], y[16 * MOST], want[16 * MOST];
     static int64_t indices[MOST];
     static kernel_case c;
     uint64_t seed = 21;
@@ -354,8 +354,9 @@ static void test_moves_by_index(void **unused)
     (void)unused;
     for (int64_t i = 0; i < (int64_t)sizeof x; i++)
         x[i] = (char)random_bits(&seed);
-    for (int round = 0; round < 400; round++) {
-        const int what = round % 4;
+    for (int round = 0; round < 500; round++) {
+        const int what = round % KINDS;
+        const bool picks = what == ELEMENTS || what == SCATTER;
         const inlay_dtype type = types[random_below(&seed, 5)];
         const int64_t bytes = inlay_dtype_bits(type) / 8, rank = RANK, axis = (int64_t)random_below(&seed, RANK);
         int64_t in[RANK], out[RANK], given[RANK], count = 1, in_count = 1;
@@ -364,7 +365,7 @@ static void test_moves_by_index(void **unused)
             in[d] = 1 + (int64_t)random_below(&seed, d == (int)random_below(&seed, RANK) ? 90 : 6);
             in_count *= in[d];
         }
-        if (what == UNPOOL && round % 8 < 4)
+        if (what == UNPOOL && round % 2 == 0)
             in[2] = in[3] = 60;
         in_count = in[0] * in[1] * in[2] * in[3];
         for (int d = 0; d < RANK; d++) {
@@ -373,12 +374,12 @@ static void test_moves_by_index(void **unused)
             if (what == EXPAND && d == axis)
                 in_count /= in[d], in[d] = 1;
             given[d] = what == TILE ? some : what == EXPAND ? (d == axis ? some : in[d]) : 0;
-            out[d] = what == TILE       ? in[d] * some
-                     : what == EXPAND   ? given[d]
-                     : what == ELEMENTS ? (d == axis                     ? some
-                                           : random_below(&seed, 3) == 0 ? (in[d] + 1) / 2
-                                                                         : in[d])
-                                        : (d < 2 ? in[d] : 2 * in[d]);
+            out[d] = what == TILE     ? in[d] * some
+                     : what == EXPAND ? given[d]
+                     : picks          ? (d == axis                     ? some
+                                         : random_below(&seed, 3) == 0 ? (in[d] + 1) / 2
+                                                                       : in[d])
+                                      : (d < 2 ? in[d] : 2 * in[d]);
             count *= out[d];
         }
         if (in_count > MOST || count > MOST)
@@ -389,36 +390,42 @@ static void test_moves_by_index(void **unused)
             const int64_t kernel[] = { 2, 2 };
 
             for (int64_t i = 0; i < in_count; i++) { /* any order, or elements of the same plane */
-                const int64_t plane = in[2] * in[3], block = round % 16 < 8 ? in_count : plane;
+                const int64_t plane = in[2] * in[3], block = round % 3 == 0 ? in_count : plane;
 
                 indices[i] = (i / block * block + (i % block + 7) % block) * 4 + (int64_t)random_below(&seed, 4);
             }
             kernel_case_input(&c, INLAY_INT64, RANK, in, indices, false);
             kernel_case_ints(&c, "kernel_shape", 2, kernel);
             kernel_case_ints(&c, "strides", 2, kernel);
-        } else if (what == ELEMENTS) {
+        } else if (picks) {
             for (int64_t i = 0; i < count; i++)
                 indices[i] = (int64_t)random_below(&seed, 2 * (uint64_t)in[axis]) - in[axis];
             kernel_case_input(&c, INLAY_INT64, RANK, out, indices, false);
+            if (what == SCATTER)
+                kernel_case_input(&c, type, RANK, out, x + 16, false);
             kernel_case_int(&c, "axis", axis);
         } else {
             kernel_case_input(&c, INLAY_INT64, 1, &rank, given, false);
         }
-        kernel_case_output(&c, type, RANK, out, y);
+        kernel_case_output(&c, type, RANK, what == SCATTER ? in : out, y);
         run_case(&c);
-        memset(want, 0, (size_t)(count * bytes));
+        if (what == SCATTER)
+            memcpy(want, x, (size_t)(in_count * bytes));
+        else
+            memset(want, 0, (size_t)(count * bytes));
         for (int64_t i = 0; i < (what == UNPOOL ? in_count : count); i++) {
             int64_t from = 0, step = 1, rest = i;
 
             for (int d = RANK; d-- > 0 && what != UNPOOL; rest /= out[d], step *= in[d])
-                from +=
-                    (what == ELEMENTS && d == axis ? (indices[i] + in[axis]) % in[axis] : rest % out[d] % in[d]) * step;
+                from += (picks && d == axis ? (indices[i] + in[axis]) % in[axis] : rest % out[d] % in[d]) * step;
             if (what == UNPOOL)
                 memcpy(want + indices[i] * bytes, x + i * bytes, (size_t)bytes);
+            else if (what == SCATTER)
+                memcpy(want + from * bytes, x + 16 + i * bytes, (size_t)bytes);
             else
                 memcpy(want + i * bytes, x + from * bytes, (size_t)bytes);
         }
-        assert_memory_equal(y, want, (size_t)(count * bytes));
+        assert_memory_equal(y, want, (size_t)((what == SCATTER ? in_count : count) * bytes));
     }
 }
 
