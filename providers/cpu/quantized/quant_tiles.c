@@ -384,10 +384,10 @@ static bool is_linear(const cpu_op *op)
 }
 
 /* Does a kernel support the convolution? A tile costs as much for a few multiplications in a group as for a hundred:
- * other kernels are then faster. */
+ * other kernels are then faster, most of all for single pixels, which need no copies of windows. */
 static bool kernel_supports(const byte_set *set, const kernel_conv_shape *window)
 {
-    enum { LEAST_OF_GROUP = 128 };
+    enum { LEAST_OF_WINDOW = 64, LEAST_OF_PIXEL = 128 };
     const int64_t taps = window->kernel[0] * window->kernel[1], in = window->in / window->group,
                   out = window->out / window->group;
 
@@ -396,7 +396,7 @@ static bool kernel_supports(const byte_set *set, const kernel_conv_shape *window
     if (window->group == 1)
         return depth_fits(set, bytes_in_fours(in) * taps);
     return bytes_depthwise_runs(set, window) ||
-           (!set->wide && (double)in * (double)out * (double)taps >= LEAST_OF_GROUP);
+           (!set->wide && (double)in * (double)out * (double)taps >= (taps > 1 ? LEAST_OF_WINDOW : LEAST_OF_PIXEL));
 }
 
 /* Is the zero point of x computed in the run? */
