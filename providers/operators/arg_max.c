@@ -116,7 +116,7 @@ static inlay_status run_arg(const kit_call *call)
     const arg_state_data *state = call->state;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     arg_job job = { .in = input, .out = output->data, .how = state->how };
-    int64_t dims[INLAY_MAX_RANK];
+    int64_t dims[INLAY_MAX_RANK], outer;
     inlay_status status = INLAY_OK;
     uint32_t axis, rank = 0;
 
@@ -136,9 +136,10 @@ static inlay_status run_arg(const kit_call *call)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has no elements to choose from", axis);
     if (input->dims[axis] > INT32_MAX)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 elements", axis);
-    job.cut = axis_cut_of(strided_product(input->dims, 0, axis), input->dims[axis],
-                          strided_product(input->dims, axis + 1, input->rank), inlay_dtype_bits(input->dtype) / 8,
-                          sizeof *job.out, true, ARG_BLOCK, AXIS_LONG);
+    outer = strided_product(input->dims, 0, axis);
+    job.cut = axis_cut_of(outer, input->dims[axis], strided_product(input->dims, axis + 1, input->rank),
+                          inlay_dtype_bits(input->dtype) / 8, sizeof *job.out, true, ARG_BLOCK,
+                          axis_few_rows_from(outer, 4));
     INLAY_TRY(kit_parallel(call, job.cut.units, 32768 / (input->count / job.cut.units + 1) + 1, arg_units, &job));
 done:
     return status;

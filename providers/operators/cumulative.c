@@ -4,12 +4,14 @@
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/elementwise.h"
+#include "operators/lanes.h"
 #include "operators/operators.h"
 #include "operators/strided.h"
 #include "simd/axis.h"
 
 enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
-enum { FEW_ROWS = 4, FEW_COLUMNS = 16, WIDE = 2048 }; /* FEW_COLUMNS: fewer are transposed */
+/* FEW_COLUMNS: fewer of 16-bit types are transposed, and all that are together are one tile (GROUPED). */
+enum { FEW_ROWS = 4, FEW_COLUMNS = 16, WIDE = 2048, GROUPED = 1 << 20 };
 
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
@@ -202,8 +204,9 @@ static inlay_status run_cumulate(const kit_call *call)
     job.inner = strided_product(input->dims, axis + 1, input->rank);
     job.columns = output->count / job.count;
     bytes = inlay_dtype_bits(input->dtype) / 8;
-    job.cut = axis_cut_of(job.columns / job.inner, job.count, job.inner, bytes, bytes, false, job.columns, AXIS_LONG);
-    if (job.cut.group > 0 && job.inner < FEW_COLUMNS) {
+    job.cut = axis_cut_of(job.columns / job.inner, job.count, job.inner, bytes, bytes, false, GROUPED,
+                          axis_few_rows_from(job.columns / job.inner, 2 * FEW_ROWS));
+    if (job.cut.group > 0 && (job.inner == 1 || (job.inner < FEW_COLUMNS && bytes == sizeof(uint16_t)))) {
         grain = 32768 / (output->count / job.cut.units + 1) + 1;
         status = kit_parallel(call, job.cut.units, grain, cumulate_units, &job);
         goto done;

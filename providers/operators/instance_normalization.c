@@ -7,6 +7,7 @@
 #include "inlay/check.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
+#include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +19,10 @@ enum { INSTANCE_GRAIN = 1 << 14 };
 
 typedef void (*instance_group_fn)(const void *input, void *output, int64_t channels, int64_t spatial, const void *scale,
                                   const void *bias, bool shared, double epsilon);
-static const instance_group_fn instance_group[INLAY_DTYPE_COUNT] = BY_FLOAT(instance_group);
+/* Floats are processed by SIMD kernels. */
+static const instance_group_fn instance_group[INLAY_DTYPE_COUNT] = { [INLAY_DOUBLE] = instance_group_f64,
+                                                                     [INLAY_FLOAT16] = instance_group_f16,
+                                                                     [INLAY_BFLOAT16] = instance_group_bf16 };
 
 typedef struct instance_state {
     double epsilon;
@@ -71,6 +75,32 @@ typedef struct instance_job {
     int64_t groups, channels, inner; /* groups of a sample; channels of a group; elements of a channel */
 } instance_job;
 
+/* Several small groups at a time, which the first-level cache holds until they are normalized. */
+static void groups_of_floats(const instance_job *job, int64_t begin, int64_t end)
+{
+    enum { SOME = 16, ELEMENTS = 8192 };
+    const row_set *rows = KERNEL_BEST(rows);
+    const int64_t n = job->channels * job->inner, most = n * SOME <= ELEMENTS ? SOME : 1;
+    const float *input = job->call->in[0].data, *scale = job->call->in[1].data, *bias = job->call->in[2].data;
+    float *output = job->call->out[0].data, means[SOME], factors[SOME];
+
+    for (int64_t first = begin; first < end; first += most) {
+        const int64_t count = end - first < most ? end - first : most;
+
+        rows->moments(input + first * n, means, factors, count, n);
+        for (int64_t g = 0; g < count; g++)
+            factors[g] = 1 / sqrtf(factors[g] + (float)job->state->epsilon);
+        for (int64_t g = 0; g < count; g++)
+            for (int64_t c = 0; c < job->channels; c++) {
+                const int64_t group = (first + g) % job->groups, at = ((first + g) * job->channels + c) * job->inner;
+                const int64_t parameter = job->state->per_group ? group : group * job->channels + c;
+
+                rows->affine(input + at, output + at, job->inner, means[g], factors[g] * scale[parameter],
+                             bias[parameter]);
+            }
+    }
+}
+
 static inlay_status instance_groups(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const instance_job *job = user;
@@ -79,6 +109,10 @@ static inlay_status instance_groups(void *user, int64_t begin, int64_t end, uint
 
     (void)worker;
     INLAY_CHECK(job->groups > 0 && job->channels > 0);
+    if (input->dtype == INLAY_FLOAT) {
+        groups_of_floats(job, begin, end);
+        return INLAY_OK;
+    }
     for (int64_t group = begin; group < end; group++) {
         int64_t offset = group * job->channels * job->inner * element_bytes;
         int64_t parameter = group % job->groups * (job->state->per_group ? 1 : job->channels) * element_bytes;

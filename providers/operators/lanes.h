@@ -23,6 +23,13 @@
 #define LANES_NAN(v) ((v) != (v))
 #define LANES_NO_NAN(v) 0
 
+/* Unrolls a loop over lanes. */
+#if defined(__clang__)
+#define LANES_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define LANES_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #ifdef KERNEL_LEVEL
 #define LANES_OMP(text) _Pragma(#text)
 #define SUM_IN_LANES(T, element, sum, i, begin, end, term)                                                             \
@@ -84,11 +91,6 @@
         }                                                                                                              \
     } while (0)
 #else
-#if defined(__clang__)
-#define LANES_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define LANES_UNROLL _Pragma("GCC unroll 16")
-#endif
 /* For each element i: `body`, which has its lane as `lane_`. */
 #define LANES_EACH(lanes, i, begin, end, body)                                                                         \
     for (int64_t block_ = (begin); block_ + (lanes) <= (end); block_ += (lanes)) {                                     \

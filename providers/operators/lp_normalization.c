@@ -7,17 +7,21 @@
 #include "operators/operators.h"
 #include "operators/strided.h"
 #include "simd/axis.h"
+#include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { LP_GRAIN = 1 << 14 };
+/* UNITS_FROM: elements of rows of floats from which on the SIMD kernel is faster than tiles. */
+enum { LP_GRAIN = 1 << 14, UNITS_FROM = 24 };
 
 #define BODY "lp_normalization.inc"
 #include "operators/floats.inc"
 
 typedef void (*lp_row_fn)(const void *input, void *output, int64_t count, bool euclidean);
-static const lp_row_fn lp_row[INLAY_DTYPE_COUNT] = BY_FLOAT(lp_row);
+static const lp_row_fn lp_row[INLAY_DTYPE_COUNT] = {
+    [INLAY_DOUBLE] = lp_row_f64, [INLAY_FLOAT16] = lp_row_f16, [INLAY_BFLOAT16] = lp_row_bf16
+};
 static const axis_fn lp_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(lp_columns);
 
 typedef struct lp_state {
@@ -64,9 +68,11 @@ static inlay_status lp_units(void *user, int64_t begin, int64_t end, uint32_t wo
         axis_run(&job->cut, begin, end, input->data, output, lp_columns[input->dtype], &job->euclidean);
         return INLAY_OK;
     }
-    for (int64_t r = begin; r < end; r++)
-        lp_row[input->dtype]((const char *)input->data + r * row, (char *)output + r * row, job->cut.n,
-                             job->euclidean);
+    if (input->dtype == INLAY_FLOAT)
+        KERNEL_BEST(rows)->units((const float *)input->data + begin * job->cut.n, (float *)output + begin * job->cut.n,
+                                 end - begin, job->cut.n, job->euclidean);
+    for (int64_t r = begin; r < end && input->dtype != INLAY_FLOAT; r++)
+        lp_row[input->dtype]((const char *)input->data + r * row, (char *)output + r * row, job->cut.n, job->euclidean);
     return INLAY_OK;
 }
 
@@ -85,7 +91,7 @@ static inlay_status run_lp(const kit_call *call)
         return INLAY_OK;
     job.cut = axis_cut_of(strided_product(input->dims, 0, (uint32_t)axis), input->dims[axis],
                           strided_product(input->dims, (uint32_t)axis + 1, input->rank), bytes, bytes, false,
-                          AXIS_COLUMNS, AXIS_LONG);
+                          AXIS_COLUMNS, input->dtype == INLAY_FLOAT ? UNITS_FROM : axis_rows_from(bytes));
     return kit_parallel(call, job.cut.units, LP_GRAIN / (input->count / job.cut.units + 1) + 1, lp_units, &job);
 }
 

@@ -15,7 +15,8 @@
 enum {
     REDUCE_SPLITS = 16, /* maximum; does not depend on the number of threads, because splitting changes the rounding */
     REDUCE_SPLIT_MIN = 1 << 16,
-    REDUCE_GRAIN = 1 << 15
+    REDUCE_GRAIN = 1 << 15,
+    LONG_ROWS_FROM = 24 /* elements of 8 bytes in rows that are not transposed */
 };
 
 typedef struct reduce_op {
@@ -153,7 +154,8 @@ static void reduce_merge(const kit_tensor *input, const bool *is_reduced, bool m
         layout->row_stride = layout->reduced_strides[layout->reduced_rank];
     }
     if (groups == 2 && layout->inner_reduced)
-        layout->cut = axis_cut_of(layout->kept, layout->inner, 1, bytes, bytes, true, REDUCE_TILE, AXIS_LONG);
+        layout->cut = axis_cut_of(layout->kept, layout->inner, 1, bytes, bytes, true, REDUCE_TILE,
+                                  bytes > 4 ? LONG_ROWS_FROM : AXIS_LONG);
     else if (!layout->inner_reduced && layout->kept_rank <= 1 && layout->rows > 1 && layout->reduced_rank == 0)
         layout->cut =
             axis_cut_of(layout->kept, layout->rows, layout->inner, bytes, bytes, true, REDUCE_TILE, AXIS_LONG);
@@ -305,6 +307,35 @@ static inlay_status reduce_units(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
+/* True if each item is a contiguous row that is folded once. */
+static bool reduces_rows(const reduce_job *job)
+{
+    const reduce_layout *layout = job->layout;
+
+    return layout->inner_reduced && layout->rows == 1 && layout->reduced_rank == 0 && layout->kept_rank <= 1 &&
+           layout->reduced > 0 && job->partials == NULL && job->op->fold != FOLD_EXPONENTIALS;
+}
+
+/* Processes such rows. */
+static void reduce_rows(const reduce_job *job, int64_t begin, int64_t end)
+{
+    alignas(64) static const char zeros[sizeof(double)];
+    const reduce_type *type = job->type;
+    const reduce_fold fold = type->row[job->op->fold];
+    const int64_t n = job->layout->inner;
+    alignas(64) char acc[REDUCE_TILE * sizeof(double)];
+
+    for (int64_t first = begin; first < end; first += REDUCE_TILE) {
+        const int64_t count = end - first < REDUCE_TILE ? end - first : REDUCE_TILE;
+        const char *row = job->input + first * n * type->elem_bytes;
+
+        type->init(acc, count, job->op->fold);
+        for (int64_t r = 0; r < count; r++, row += n * type->elem_bytes)
+            fold(acc + r * type->acc_bytes, row, 1, 0, n, zeros);
+        type->finish(job->output + first * type->elem_bytes, acc, acc, count, job->op->finish, n);
+    }
+}
+
 /* Processes items (split, kept index, tile); the last index varies fastest. */
 static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -317,6 +348,10 @@ static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_
 
     INLAY_CHECK(layout->kept > 0 && layout->tiles > 0);
     (void)worker;
+    if (reduces_rows(job)) {
+        reduce_rows(job, begin, end);
+        return INLAY_OK;
+    }
     for (int64_t item = begin; item < end; item++) {
         const int64_t row = layout->tiles == 1 ? item : item / layout->tiles,
                       split = layout->splits == 1 ? 0 : row / layout->kept;

@@ -1,5 +1,6 @@
 /* reduce_types.c - the loops of reduce.inc for each element type. It contains no kernels. */
 #include "operators/lanes.h"
+#include "operators/double_rows.h"
 #include "operators/reduce_types.h"
 #include "simd/convert.h"
 #include "inlay/types.h"
@@ -26,6 +27,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define HIGHEST INFINITY
 #include "operators/reduce.inc"
 
+#define DOUBLE_ROWS
 #define SUFFIX f64
 #define T double
 #define LOAD(x) (x)
@@ -36,6 +38,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
 #include "operators/reduce.inc"
+#undef DOUBLE_ROWS
 
 #define SUFFIX f16
 #define T uint16_t

@@ -114,7 +114,10 @@ static inlay_status cut_tensor(const softmax_state *state, const kit_tensor *inp
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "axis %lld has 2^31 elements or more", (long long)axis);
     if (is_narrow(input->dtype) && length > SOFTMAX_ROOM / AXIS_COLUMNS)
         width = length < SOFTMAX_ROOM ? SOFTMAX_ROOM / length : 1;
-    *cut = axis_cut_of(outer, length, inner, bytes, bytes, false, width, AXIS_LONG);
+    *cut = axis_cut_of(outer, length, inner, bytes, bytes, false, width,
+                       state->kind == SOFTMAX   ? axis_rows_from(bytes)
+                       : state->kind == HARDMAX ? axis_few_rows_from(outer, 4)
+                                                : AXIS_LONG);
     return INLAY_OK;
 }
 

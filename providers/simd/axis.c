@@ -67,22 +67,27 @@ static void move_pieces(const float *input, float *output, int64_t count, int64_
 /* Processes the outer indices of one unit, whose first elements are those of input and output. */
 static void run_group(const axis_cut *cut, const char *input, char *output, axis_fn fn, const void *ctx)
 {
-    const int64_t count = cut->outer, block = cut->n * cut->inner, columns = cut->inner * count;
+    const int64_t count = cut->outer, block = cut->n * cut->inner, used = cut->inner * count;
     const int64_t in_row = block * cut->in_bytes, out_row = (cut->folds ? cut->inner : block) * cut->out_bytes;
+    /* a part of a vector takes more time than a whole one */
+    const int64_t vector = cut->in_bytes > WORD ? SQUARE / 2 : SQUARE;
+    const int64_t columns = cut->inner == 1 ? (used + vector - 1) / vector * vector : used;
     alignas(64) char elements[ROOM], results[RESULTS];
-    const bool whole = is_whole(cut);
-    char *made = !cut->folds ? elements : cut->inner == 1 || whole ? output : results;
+    const bool whole = is_whole(cut), pads = columns > used;
+    char *made = !cut->folds ? elements : (cut->inner == 1 && !pads) || whole ? output : results;
 
     if (count == 1) {
-        fn(ctx, input, output, &(axis_tile){ cut->n, columns, columns, columns, columns });
+        fn(ctx, input, output, &(axis_tile){ cut->n, used, used, used, used });
         return;
     }
-    INLAY_CHECK(count * in_row <= ROOM && (made != results || count * out_row <= RESULTS));
+    INLAY_CHECK(columns * cut->n * cut->in_bytes <= ROOM && (made != results || columns * cut->out_bytes <= RESULTS));
+    if (pads)
+        memset(elements, 0, (size_t)(cut->n * columns * cut->in_bytes));
     if (whole)
         move_pieces((const float *)(const void *)input, (float *)(void *)elements, count, cut->n,
                     cut->inner * cut->in_bytes / WORD, false);
     else
-        turn(cut->in_bytes, input, in_row, elements, count * cut->in_bytes, count, block);
+        turn(cut->in_bytes, input, in_row, elements, columns / cut->inner * cut->in_bytes, count, block);
     for (int64_t at = 0; at < columns; at += cut->width) {
         const int64_t width = columns - at < cut->width ? columns - at : cut->width;
         const axis_tile tile = { cut->n, columns, width, width, width };
@@ -92,8 +97,11 @@ static void run_group(const axis_cut *cut, const char *input, char *output, axis
     if (whole && !cut->folds)
         move_pieces((const float *)(const void *)elements, (float *)(void *)output, count, cut->n,
                     cut->inner * cut->in_bytes / WORD, true);
+    else if (made == results && cut->inner == 1)
+        memcpy(output, results, (size_t)(used * cut->out_bytes));
     else if (made != output)
-        turn(cut->out_bytes, made, count * cut->out_bytes, output, out_row, cut->folds ? cut->inner : block, count);
+        turn(cut->out_bytes, made, columns / cut->inner * cut->out_bytes, output, out_row,
+             cut->folds ? cut->inner : block, count);
 }
 
 axis_tile axis_tile_of(int64_t n, int64_t inner)

@@ -5,15 +5,28 @@
  * Short ones are transposed, of several outer indices at once, to a buffer of the first-level cache. Of long ones
  * several rows of `inner` elements are one row: the kernel then has several partial results of a column, which it
  * combines (axis_tile.period). The choice depends on n and inner, and not on outer or on threads, so that the results
- * of a column do not depend on the other columns. */
+ * of a column do not depend on the other columns; it may depend on outer where both ways give the same results. */
 #ifndef SIMD_AXIS_H
 #define SIMD_AXIS_H
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-/* AXIS_COLUMNS: maximum of axis_tile.columns if axis_cut.width is not more. AXIS_LONG: usual value of rows_from. */
+/* AXIS_COLUMNS: maximum of axis_tile.columns if axis_cut.width is not more. AXIS_LONG: usual value of rows_from of
+ * elements of up to four bytes. */
 enum { AXIS_COLUMNS = 256, AXIS_LONG = 65 };
+
+/* The usual value of rows_from (axis_cut_of): long rows fill vectors, also without transposing. */
+static inline int64_t axis_rows_from(int64_t in_bytes)
+{
+    return in_bytes > 4 ? AXIS_LONG / 2 : AXIS_LONG;
+}
+/* That of operations whose results are the same whether rows are transposed or not: at most `few` rows leave vectors
+ * mostly empty. */
+static inline int64_t axis_few_rows_from(int64_t outer, int64_t few)
+{
+    return outer <= few ? 9 : AXIS_LONG;
+}
 
 /* Rows of neighbouring elements, `stride` elements apart. Elements of columns j and j + period are elements of the same
  * column of the tensor; row r of the tile begins with row r * (columns / period) of it. */

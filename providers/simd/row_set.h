@@ -34,6 +34,13 @@ typedef struct row_set {
     /* float16 to float, and back, rounded to nearest, ties to even. */
     void (*from_half)(const uint16_t *input, float *output, int64_t n);
     void (*to_half)(const float *input, uint16_t *output, int64_t n);
+    /* Divides each of `count` rows of n elements by its norm: the root of the sum of squares if `euclidean`, otherwise
+     * the sum of magnitudes. Rows whose norm is 0 stay 0. output may be input. */
+    void (*units)(const float *input, float *output, int64_t count, int64_t n, bool euclidean);
+    /* The mean and the population variance of the n > 0 elements of each of `count` rows, in two passes. */
+    void (*moments)(const float *input, float *means, float *variances, int64_t count, int64_t n);
+    /* output = (input - mean) * factor + shift; output may be input. */
+    void (*affine)(const float *input, float *output, int64_t n, float mean, float factor, float shift);
 } row_set;
 
 KERNEL_INSTANCES(row_set, rows)

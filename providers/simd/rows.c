@@ -268,18 +268,18 @@ EACH(row_tanh, tanh_of, 2)
 EACH(row_erf, erf_of, 2)
 #endif
 
-/* The maximum of sign * input[i] over n > 0 elements, ignoring NaN; sign is 1 or -1. *special (unless NULL) becomes
- * NaN if an element is NaN or infinite, otherwise 0. */
-VEC_INLINE float top_of_row(const float *input, int64_t n, float sign, float *special)
+/* The maxima, in each lane, of sign * input[i] over n > 0 elements, ignoring NaN; sign is 1 or -1. *seen (unless NULL)
+ * gets the sums of 0 * input[i], one of which is NaN if an element is NaN or infinite. */
+VEC_INLINE vec tops_of_row(const float *input, int64_t n, float sign, vec *seen)
 {
     const vec zero = vec_zero(), by = vec_set(sign);
-    vec best[4], seen[4]; /* seen: sums of 0 * input, which are NaN if an element is NaN or infinite */
+    vec best[4], sum[4];
     int64_t i = 0;
 
     INLAY_CHECK(n > 0);
     for (int k = 0; k < 4; k++) {
-        best[k] = vec_set(input[0] * sign);
-        seen[k] = zero;
+        best[k] = vec_set(-INFINITY);
+        sum[k] = zero;
     }
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         VEC_UNROLL
@@ -287,47 +287,95 @@ VEC_INLINE float top_of_row(const float *input, int64_t n, float sign, float *sp
             const vec v = vec_mul(vec_load(input + i + k * VEC_LANES), by);
 
             best[k] = vec_max(v, best[k]);
-            seen[k] = special != NULL ? vec_fma(v, zero, seen[k]) : zero;
+            sum[k] = seen != NULL ? vec_fma(v, zero, sum[k]) : zero;
         }
     }
     for (; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
-        const vec v = vec_select(m, vec_mul(vec_load_some(m, input + i), by), best[0]);
+        const vec v = vec_mul(vec_load_some(m, input + i), by);
 
-        best[0] = vec_max(v, best[0]);
-        seen[0] = special != NULL ? vec_fma(v, zero, seen[0]) : zero;
+        best[0] = vec_max(vec_select(m, v, best[0]), best[0]);
+        sum[0] = seen != NULL ? vec_fma(v, zero, sum[0]) : zero;
     }
-    if (special != NULL)
-        *special = vec_sum(vec_add(vec_add(seen[0], seen[1]), vec_add(seen[2], seen[3])));
-    return vec_top(vec_max(vec_max(best[0], best[1]), vec_max(best[2], best[3])));
+    if (seen != NULL)
+        *seen = vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3]));
+    return vec_max(vec_max(best[0], best[1]), vec_max(best[2], best[3]));
 }
+
+/* The maxima and the sums of up to VEC_LANES vectors. A single row has the same result as among others. */
+#define JOINED(name, join)                                                                                             \
+    VEC_INLINE vec name(const vec *x, int64_t rows)                                                                    \
+    {                                                                                                                  \
+        vec all[VEC_LANES];                                                                                            \
+                                                                                                                       \
+        VEC_UNROLL                                                                                                     \
+        for (int r = 0; rows == 1 && r < VEC_LANES; r++)                                                               \
+            all[r] = x[0];                                                                                             \
+        return rows == 1 ? join(all) : join(x);                                                                        \
+    }
+JOINED(joined_tops, vec_tops)
+JOINED(joined_sums, vec_sums)
+#undef JOINED
+
+/* SHORT: vectors of a row up to which the maxima of VEC_LANES rows are found together: they fit in one vector, which
+ * hides the latency of the last steps. Whether rows are processed together depends on their length only, so that
+ * results do not depend on the number of rows: threads divide them arbitrarily. */
+enum { SHORT = 4 };
 
 /* Defines name(input, output, count, n): the maximum or minimum of each row. Rows with NaN or infinity are compared
  * element by element, by the expression `is_better` of a and b. */
 #define ENDS(name, sign, is_better)                                                                                    \
+    static float name##_of_special(const float *input, int64_t n)                                                      \
+    {                                                                                                                  \
+        float b = input[0];                                                                                            \
+                                                                                                                       \
+        for (int64_t i = 1; i < n; i++) {                                                                              \
+            const float a = input[i];                                                                                  \
+                                                                                                                       \
+            b = b != b ? b : (is_better) || a != a ? a : b;                                                            \
+        }                                                                                                              \
+        return b;                                                                                                      \
+    }                                                                                                                  \
+    VEC_INLINE void name##_together(const float *input, float *output, int64_t n, int64_t rows)                        \
+    {                                                                                                                  \
+        vec best[VEC_LANES], seen[VEC_LANES], sums;                                                                    \
+        float special[VEC_LANES], sum;                                                                                 \
+                                                                                                                       \
+        for (int64_t r = 0; r < rows; r++)                                                                             \
+            best[r] = tops_of_row(input + r * n, n, sign, &seen[r]);                                                   \
+        for (int64_t r = rows; r < VEC_LANES; r++)                                                                     \
+            best[r] = seen[r] = vec_zero();                                                                            \
+        sums = joined_sums(seen, rows);                                                                                \
+        vec_store_some(output, vec_first(rows), vec_mul(joined_tops(best, rows), vec_set(sign)));                      \
+        sum = vec_sum(sums);                                                                                           \
+        if (sum == sum)                                                                                                \
+            return;                                                                                                    \
+        vec_store(special, sums);                                                                                      \
+        for (int64_t r = 0; r < rows; r++)                                                                             \
+            if (special[r] != special[r])                                                                              \
+                output[r] = name##_of_special(input + r * n, n);                                                       \
+    }                                                                                                                  \
     KERNEL_PART(void, name, const float *input, float *output, int64_t count, int64_t n)                               \
     {                                                                                                                  \
-        for (int64_t r = 0; r < count; r++, input += n) {                                                              \
-            float special, b = top_of_row(input, n, sign, &special) * (sign);                                          \
+        int64_t r = 0;                                                                                                 \
                                                                                                                        \
-            if (special != special) {                                                                                  \
-                b = input[0];                                                                                          \
-                for (int64_t i = 1; i < n; i++) {                                                                      \
-                    const float a = input[i];                                                                          \
+        for (; n <= SHORT * VEC_LANES && r < count; r += VEC_LANES, input += VEC_LANES * n)                            \
+            name##_together(input, output + r, n, count - r < VEC_LANES ? count - r : VEC_LANES);                      \
+        for (; r < count; r++, input += n) {                                                                           \
+            vec seen;                                                                                                  \
+            const vec best = tops_of_row(input, n, sign, &seen);                                                       \
+            const float sum = vec_sum(seen);                                                                           \
                                                                                                                        \
-                    b = b != b ? b : (is_better) || a != a ? a : b;                                                    \
-                }                                                                                                      \
-            }                                                                                                          \
-            output[r] = b;                                                                                             \
+            output[r] = sum != sum ? name##_of_special(input, n) : vec_top(best) * (sign);                             \
         }                                                                                                              \
     }
 ENDS(row_tops, 1, a > b)
 ENDS(row_lows, -1, a < b)
 
 /* Chains of CHAIN elements are added in float, and their sums in double. */
+enum { CHAIN = 32 * VEC_LANES };
 VEC_INLINE double sum_of_row(const float *input, int64_t n)
 {
-    enum { CHAIN = 32 * VEC_LANES };
     double total = 0;
 
     for (int64_t first = 0; first < n; first += CHAIN) {
@@ -358,8 +406,112 @@ KERNEL_PART(void, row_means, const float *input, float *output, int64_t count, i
         output[r] = (float)(sum_of_row(input, n) / (double)n);
 }
 
-/* The sum of e^(input - top); stores the terms in output if `keeps`. Meanwhile the next row of both is fetched. */
-VEC_INLINE float exponentials(const float *input, float *output, int64_t n, float top, bool keeps)
+/* The sums, in each lane, of the differences from `from` of n elements, and of their squares (unless NULL). */
+VEC_INLINE void differences(const float *input, int64_t n, float from, vec *sum, vec *squares)
+{
+    const vec by = vec_set(from), zero = vec_zero();
+    vec s[2] = { zero, zero }, q[2] = { zero, zero };
+    int64_t i = 0;
+
+    for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < 2; k++) {
+            const vec d = vec_sub(vec_load(input + i + k * VEC_LANES), by);
+
+            s[k] = vec_add(s[k], d);
+            q[k] = vec_fma(d, d, q[k]);
+        }
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vmask m = vec_first(n - i);
+        const vec d = vec_select(m, vec_sub(vec_load_some(m, input + i), by), zero);
+
+        s[0] = vec_add(s[0], d);
+        q[0] = vec_fma(d, d, q[0]);
+    }
+    *sum = vec_add(s[0], s[1]);
+    if (squares != NULL)
+        *squares = vec_add(q[0], q[1]);
+}
+
+/* The same as sums of whole rows in double, of up to VEC_LANES rows; of one row if n > CHAIN. */
+VEC_INLINE void differences_of_rows(const float *input, int64_t rows, int64_t n, const float *from, double *sums,
+                                    double *squares)
+{
+    vec s[VEC_LANES], q[VEC_LANES];
+    float part[VEC_LANES];
+
+    if (n > CHAIN) {
+        double sum = 0, sum_of_squares = 0;
+
+        for (int64_t i = 0; i < n; i += CHAIN) {
+            differences(input + i, n - i < CHAIN ? n - i : CHAIN, from[0], s, squares != NULL ? q : NULL);
+            sum += (double)vec_sum(s[0]);
+            sum_of_squares += squares != NULL ? (double)vec_sum(q[0]) : 0;
+        }
+        sums[0] = sum;
+        if (squares != NULL)
+            squares[0] = sum_of_squares;
+        return;
+    }
+    for (int64_t r = 0; r < VEC_LANES; r++)
+        if (r < rows)
+            differences(input + r * n, n, from[r], &s[r], squares != NULL ? &q[r] : NULL);
+        else
+            s[r] = q[r] = vec_zero();
+    vec_store(part, joined_sums(s, rows));
+    for (int r = 0; r < VEC_LANES; r++)
+        sums[r] = (double)part[r];
+    if (squares == NULL)
+        return;
+    vec_store(part, joined_sums(q, rows));
+    for (int r = 0; r < VEC_LANES; r++)
+        squares[r] = (double)part[r];
+}
+
+/* The second pass also adds the differences from the first mean, whose rounding error may exceed the deviation, and
+ * corrects both results by their mean. */
+KERNEL_PART(void, row_moments, const float *input, float *means, float *variances, int64_t count, int64_t n)
+{
+    const double share = 1 / (double)n;
+    int64_t rows;
+
+    for (; count > 0; count -= rows, input += rows * n, means += rows, variances += rows) {
+        double sums[VEC_LANES], squares[VEC_LANES];
+        float from[VEC_LANES] = { 0 };
+
+        rows = n > CHAIN ? 1 : count < VEC_LANES ? count : VEC_LANES;
+        differences_of_rows(input, rows, n, from, sums, NULL);
+        for (int64_t r = 0; r < rows; r++)
+            from[r] = (float)(sums[r] * share);
+        differences_of_rows(input, rows, n, from, sums, squares);
+        for (int64_t r = 0; r < rows; r++) {
+            const double difference = sums[r] * share, variance = squares[r] * share - difference * difference;
+
+            means[r] = (float)((double)from[r] + difference);
+            variances[r] = (float)(variance < 0 ? 0 : variance);
+        }
+    }
+}
+
+KERNEL_PART(void, row_affine, const float *input, float *output, int64_t n, float mean, float factor, float shift)
+{
+    const vec m = vec_set(mean), f = vec_set(factor), s = vec_set(shift);
+    int64_t i = 0;
+
+    for (; i + VEC_LANES <= n; i += VEC_LANES)
+        vec_store(output + i, vec_fma(vec_sub(vec_load(input + i), m), f, s));
+    if (i < n) {
+        const vmask some = vec_first(n - i);
+
+        vec_store_some(output + i, some, vec_fma(vec_sub(vec_load_some(some, input + i), m), f, s));
+    }
+}
+
+/* The sums, in each lane, of e^(input - top); stores the terms in output if `keeps`. fetches: fetches the next row of
+ * both meanwhile. */
+VEC_INLINE vec exponentials(const float *input, float *output, int64_t n, float top, const bool keeps,
+                            const bool fetches)
 {
     enum { LINE = 16 }; /* floats */
     const vec by = vec_set(top);
@@ -368,7 +520,7 @@ VEC_INLINE float exponentials(const float *input, float *output, int64_t n, floa
 
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         VEC_UNROLL
-        for (int k = 0; k < 4 * VEC_LANES; k += LINE) {
+        for (int k = 0; fetches && k < 4 * VEC_LANES; k += LINE) {
             vec_fetch_far(input + n + i + k);
             vec_fetch_far(output + n + i + k);
         }
@@ -389,7 +541,7 @@ VEC_INLINE float exponentials(const float *input, float *output, int64_t n, floa
         if (keeps)
             vec_store_some(output + i, m, e);
     }
-    return vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
+    return vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3]));
 }
 
 /* output = input * by if `multiplies`, otherwise (input - top) - by. */
@@ -414,15 +566,22 @@ VEC_INLINE void scale_row(const float *input, float *output, int64_t n, float to
     }
 }
 
-/* Softmax of at most VEC_LANES rows of at most SHORT vectors each: the sums and maxima of all rows fit in one vector.
- * The result of a row does not depend on the number of rows, because threads divide the rows arbitrarily. */
-enum { SHORT = 4 };
-VEC_INLINE void softmax_together(const float *input, float *output, int64_t n, const int vectors, const int rows)
+/* What finishes the rows of a softmax, or of its logarithm; sums: of the exponentials of each row. */
+VEC_INLINE void softmax_ends(const vec *sums, float *ends, int64_t rows, const bool is_log)
+{
+    vec_store(ends, is_log ? joined_sums(sums, rows) : vec_div(vec_set(1), joined_sums(sums, rows)));
+    for (int r = 0; is_log && r < VEC_LANES; r++)
+        ends[r] = vm_log(ends[r]);
+}
+
+/* Softmax, or its logarithm, of at most VEC_LANES rows of at most SHORT vectors each. */
+VEC_INLINE void softmax_short(const float *input, float *output, int64_t n, const int vectors, const int rows,
+                              const bool is_log)
 {
     const vmask part = vec_first(n - (vectors - 1) * VEC_LANES);
     const vec lowest = vec_set(-INFINITY);
     vec joined[VEC_LANES], e[VEC_LANES][SHORT];
-    float ends[VEC_LANES];
+    float tops[VEC_LANES], ends[VEC_LANES];
 
     INLAY_CHECK(rows <= VEC_LANES && vectors <= SHORT);
     for (int r = 0; r < rows; r++) {
@@ -439,24 +598,27 @@ VEC_INLINE void softmax_together(const float *input, float *output, int64_t n, c
     }
     for (int r = rows; r < VEC_LANES; r++)
         joined[r] = vec_zero();
-    vec_store(ends, vec_tops(joined));
+    vec_store(tops, joined_tops(joined, rows));
     for (int r = 0; r < rows; r++) {
-        const vec top = vec_set(ends[r]);
+        const vec top = vec_set(tops[r]);
         vec sum = vec_zero();
 
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
             /* beyond the row the exponent is 0: an underflow would take a hundred times as long */
-            e[r][v] = exp_of_term(vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top));
-            sum = vec_add(sum, v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], vec_zero()));
+            const vec x = vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top);
+            const vec p = exp_of_term(x);
+
+            e[r][v] = is_log ? x : p;
+            sum = vec_add(sum, v + 1 < vectors ? p : vec_select(part, p, vec_zero()));
         }
         joined[r] = sum;
     }
-    vec_store(ends, vec_div(vec_set(1), vec_sums(joined)));
+    softmax_ends(joined, ends, rows, is_log);
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
-            const vec p = vec_mul(e[r][v], vec_set(ends[r]));
+            const vec p = is_log ? vec_sub(e[r][v], vec_set(ends[r])) : vec_mul(e[r][v], vec_set(ends[r]));
 
             if (v + 1 < vectors)
                 vec_store(output + r * n + v * VEC_LANES, p);
@@ -466,37 +628,108 @@ VEC_INLINE void softmax_together(const float *input, float *output, int64_t n, c
     }
 }
 
+/* The same for longer rows. */
+VEC_INLINE void softmax_together(const float *input, float *output, int64_t n, int64_t rows, const bool is_log)
+{
+    vec joined[VEC_LANES];
+    float tops[VEC_LANES], ends[VEC_LANES];
+
+    for (int64_t r = 0; r < VEC_LANES; r++)
+        joined[r] = r < rows ? tops_of_row(input + r * n, n, 1, NULL) : vec_zero();
+    vec_store(tops, joined_tops(joined, rows));
+    for (int64_t r = 0; r < VEC_LANES; r++)
+        joined[r] = r < rows ? exponentials(input + r * n, output + r * n, n, tops[r], !is_log, false) : vec_zero();
+    softmax_ends(joined, ends, rows, is_log);
+    for (int64_t r = 0; r < rows; r++)
+        scale_row((is_log ? input : output) + r * n, output + r * n, n, tops[r], ends[r], !is_log);
+}
+
+/* TOGETHER: elements of VEC_LANES rows that the first-level cache holds until the rows are finished. */
+VEC_INLINE void softmax_rows(const float *input, float *output, int64_t count, int64_t n, const bool is_log)
+{
+    enum { TOGETHER = 4096 };
+    const int64_t vectors = (n + VEC_LANES - 1) / VEC_LANES;
+    int64_t rows;
+
+    for (; n * VEC_LANES <= TOGETHER && count > 0; count -= rows, input += rows * n, output += rows * n) {
+        rows = count < VEC_LANES ? count : VEC_LANES;
+        if (vectors == 1 && rows == VEC_LANES)
+            softmax_short(input, output, n, 1, VEC_LANES, is_log);
+        else if (vectors == 2 && rows == VEC_LANES)
+            softmax_short(input, output, n, 2, VEC_LANES, is_log);
+        else if (vectors <= SHORT)
+            softmax_short(input, output, n, (int)vectors, (int)rows, is_log);
+        else
+            softmax_together(input, output, n, rows, is_log);
+    }
+    for (; count > 0; count--, input += n, output += n) {
+        const float top = vec_top(tops_of_row(input, n, 1, NULL));
+        const float sum = vec_sum(exponentials(input, output, n, top, !is_log, true));
+
+        scale_row(is_log ? input : output, output, n, top, is_log ? (float)uniform_log((double)sum) : 1 / sum, !is_log);
+    }
+}
+
 KERNEL_PART(void, row_softmax, const float *input, float *output, int64_t count, int64_t n)
 {
-    const int64_t vectors = (n + VEC_LANES - 1) / VEC_LANES;
-
-    for (; vectors <= SHORT && count >= VEC_LANES;
-         count -= VEC_LANES, input += VEC_LANES * n, output += VEC_LANES * n) {
-        if (vectors == 1)
-            softmax_together(input, output, n, 1, VEC_LANES);
-        else if (vectors == 2)
-            softmax_together(input, output, n, 2, VEC_LANES);
-        else
-            softmax_together(input, output, n, (int)vectors, VEC_LANES);
-    }
-    if (vectors <= SHORT) {
-        if (count > 0)
-            softmax_together(input, output, n, (int)vectors, (int)count);
-        return;
-    }
-    for (int64_t r = 0; r < count; r++, input += n, output += n) {
-        const float top = top_of_row(input, n, 1, NULL);
-
-        scale_row(output, output, n, 0, 1 / exponentials(input, output, n, top, true), true);
-    }
+    softmax_rows(input, output, count, n, false);
 }
 
 KERNEL_PART(void, row_log_softmax, const float *input, float *output, int64_t count, int64_t n)
 {
-    for (int64_t r = 0; r < count; r++, input += n, output += n) {
-        const float top = top_of_row(input, n, 1, NULL);
+    softmax_rows(input, output, count, n, true);
+}
 
-        scale_row(input, output, n, top, (float)uniform_log((double)exponentials(input, output, n, top, false)), false);
+/* The sums, in each lane, of the squares of n elements if `euclidean`, otherwise of their magnitudes. */
+VEC_INLINE vec norm_terms(const float *input, int64_t n, const bool euclidean)
+{
+    vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
+    int64_t i = 0;
+
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const vec v = vec_load(input + i + k * VEC_LANES);
+
+            sum[k] = vec_add(sum[k], euclidean ? vec_mul(v, v) : vec_abs(v));
+        }
+    }
+    for (; i < n; i += VEC_LANES) {
+        const vec v = vec_load_some(vec_first(n - i), input + i);
+
+        sum[0] = vec_add(sum[0], euclidean ? vec_mul(v, v) : vec_abs(v));
+    }
+    return vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3]));
+}
+
+/* Rows are multiplied by two factors, `up` first, because the reciprocal of a subnormal norm may be infinite. */
+KERNEL_PART(void, row_units, const float *input, float *output, int64_t count, int64_t n, bool euclidean)
+{
+    const float large = 0x1p100f;
+
+    for (int64_t first = 0; first < count; first += VEC_LANES, input += VEC_LANES * n, output += VEC_LANES * n) {
+        const int64_t rows = count - first < VEC_LANES ? count - first : VEC_LANES;
+        float norms[VEC_LANES], ups[VEC_LANES];
+        vec sums[VEC_LANES];
+
+        for (int64_t r = 0; r < VEC_LANES; r++)
+            sums[r] = r >= rows   ? vec_zero()
+                      : euclidean ? norm_terms(input + r * n, n, true)
+                                  : norm_terms(input + r * n, n, false);
+        vec_store(norms, joined_sums(sums, rows));
+        for (int r = 0; euclidean && r < VEC_LANES; r++)
+            norms[r] = sqrtf(norms[r]);
+        for (int r = 0; r < VEC_LANES; r++) {
+            ups[r] = ((norms[r] > 0) & (norms[r] < 1 / large)) ? large : 1;
+            norms[r] = norms[r] == 0 ? 1 : 1 / (norms[r] * ups[r]);
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            const bool is_small = ups[r] > 1;
+
+            if (is_small)
+                scale_row(input + r * n, output + r * n, n, 0, large, true);
+            scale_row((is_small ? output : input) + r * n, output + r * n, n, 0, norms[r], true);
+        }
     }
 }
 
@@ -643,4 +876,5 @@ const row_set KERNEL(rows) = {
     KERNEL_PART_OF(row_tops),    KERNEL_PART_OF(row_lows),      KERNEL_PART_OF(row_sum),
     KERNEL_PART_OF(row_means),   KERNEL_PART_OF(row_windows),   KERNEL_PART_OF(row_greater),
     KERNEL_PART_OF(row_finite),  KERNEL_PART_OF(row_from_half), KERNEL_PART_OF(row_to_half),
+    KERNEL_PART_OF(row_units),   KERNEL_PART_OF(row_moments),   KERNEL_PART_OF(row_affine),
 };

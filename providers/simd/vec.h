@@ -29,12 +29,15 @@
  *   vec_zip_bytes_low high (x, y), vec_zip_halves_low high (x, y)  x0 y0 x1 y1 ... of the bytes, or the 16-bit words,
  *                                in the lower or upper half of each 128 bits
  * Doubles, for sums of floats that are rounded once; a header without them leaves VEC_WIDE undefined, and it is 1:
- *   vec_wide                     VEC_WIDE doubles, double if VEC_WIDE is 1
- *   vec_widen(p)                 VEC_WIDE floats as doubles
- *   vec_widen_some(n, p)         the first n > 0 of them: others are not read, and are 0
+ *   vec_wide, vec_part           VEC_WIDE doubles, and as many floats; double and float if VEC_WIDE is 1
+ *   vec_part_load(p)             VEC_WIDE floats
+ *   vec_widen(x)                 a vec_part as doubles
  *   vec_wide_abs(x)
- *   vec_wide_sum(x)              of 16 doubles in 16 / VEC_WIDE vectors: those 8 apart are added, then those 4, 2 and
- *                                1 apart; not defined if VEC_WIDE is 1
+ * These are not defined if VEC_WIDE is 1:
+ *   vec_part_some(n, p, rest)    the first n of them: others are not read, and are `rest`
+ *   vec_narrow(x)                a vec_wide, rounded to floats
+ *   vec_wide_sum(x)              of all lanes: those VEC_WIDE / 2 apart are added, then those VEC_WIDE / 4 apart ...
+ *   vec_wide_sums(x)             of VEC_WIDE vectors: the sum of each, in this order, in one lane
  * and these constants:
  *   VEC_LOOKUP                   size of a table that one instruction can index: 32, 8 or 0
  *   VEC_FUSES                    vec_fma rounds once
@@ -94,10 +97,15 @@
 #if !defined(VEC_WIDE)
 #define VEC_WIDE 1
 typedef double vec_wide;
+typedef float vec_part;
 
-VEC_INLINE vec_wide vec_widen(const float *p)
+VEC_INLINE vec_part vec_part_load(const float *p)
 {
-    return (double)*p;
+    return *p;
+}
+VEC_INLINE vec_wide vec_widen(vec_part x)
+{
+    return (double)x;
 }
 VEC_INLINE vec_wide vec_wide_abs(vec_wide x)
 {

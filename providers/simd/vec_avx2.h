@@ -156,27 +156,44 @@ VEC_INLINE vec vec_lookup_some(const float *table, vec i)
 
 #define VEC_WIDE 4
 typedef __m256d vec_wide;
+typedef __m128 vec_part;
 
-VEC_INLINE vec_wide vec_widen(const float *p)
+VEC_INLINE vec_part vec_part_load(const float *p)
 {
-    return _mm256_cvtps_pd(_mm_loadu_ps(p));
+    return _mm_loadu_ps(p);
 }
-VEC_INLINE vec_wide vec_widen_some(int64_t n, const float *p)
+VEC_INLINE vec_part vec_part_some(int64_t n, const float *p, float rest)
 {
-    const __m128i m = _mm_cmpgt_epi32(_mm_set1_epi32(n < VEC_WIDE ? (int)n : VEC_WIDE), _mm_setr_epi32(0, 1, 2, 3));
+    const __m128i m = _mm_cmpgt_epi32(_mm_set1_epi32(n < 0          ? 0
+                                                     : n < VEC_WIDE ? (int)n
+                                                                    : VEC_WIDE),
+                                      _mm_setr_epi32(0, 1, 2, 3));
 
-    return _mm256_cvtps_pd(_mm_maskload_ps(p, m));
+    return _mm_blendv_ps(_mm_set1_ps(rest), _mm_maskload_ps(p, m), _mm_castsi128_ps(m));
+}
+VEC_INLINE vec_wide vec_widen(vec_part x)
+{
+    return _mm256_cvtps_pd(x);
+}
+VEC_INLINE vec_part vec_narrow(vec_wide x)
+{
+    return _mm256_cvtpd_ps(x);
 }
 VEC_INLINE vec_wide vec_wide_abs(vec_wide x)
 {
     return _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
 }
-
-VEC_INLINE double vec_wide_sum(const vec_wide *x)
+/* Lanes 2 apart are added, then those 1 apart. */
+VEC_INLINE double vec_wide_sum(vec_wide x)
 {
-    const vec_wide sum = (x[0] + x[2]) + (x[1] + x[3]);
+    return (x[0] + x[2]) + (x[1] + x[3]);
+}
+VEC_INLINE vec_wide vec_wide_sums(const vec_wide *x)
+{
+    const vec_wide first = _mm256_permute2f128_pd(x[0], x[1], 0x20) + _mm256_permute2f128_pd(x[0], x[1], 0x31);
+    const vec_wide second = _mm256_permute2f128_pd(x[2], x[3], 0x20) + _mm256_permute2f128_pd(x[2], x[3], 0x31);
 
-    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+    return _mm256_permute4x64_pd(_mm256_hadd_pd(first, second), 0xd8);
 }
 
 /* Three steps exchange blocks of 1, 2 and 4 elements. */

@@ -127,27 +127,52 @@ VEC_INLINE vec vec_lookup_some(const float *table, vec i)
 
 #define VEC_WIDE 8
 typedef __m512d vec_wide;
+typedef __m256 vec_part;
 
-VEC_INLINE vec_wide vec_widen(const float *p)
+VEC_INLINE vec_part vec_part_load(const float *p)
 {
-    return _mm512_cvtps_pd(_mm256_loadu_ps(p));
+    return _mm256_loadu_ps(p);
 }
-VEC_INLINE vec_wide vec_widen_some(int64_t n, const float *p)
+VEC_INLINE vec_part vec_part_some(int64_t n, const float *p, float rest)
 {
-    return _mm512_cvtps_pd(_mm256_maskz_loadu_ps((__mmask8)vec_first(n), p));
+    return _mm256_mask_loadu_ps(_mm256_set1_ps(rest), (__mmask8)vec_first(n), p);
+}
+VEC_INLINE vec_wide vec_widen(vec_part x)
+{
+    return _mm512_cvtps_pd(x);
+}
+VEC_INLINE vec_part vec_narrow(vec_wide x)
+{
+    return _mm512_cvtpd_ps(x);
 }
 VEC_INLINE vec_wide vec_wide_abs(vec_wide x)
 {
     return _mm512_abs_pd(x);
 }
-
-VEC_INLINE double vec_wide_sum(const vec_wide *x)
+/* Lanes 4 apart are added, then those 2 and 1 apart. */
+VEC_INLINE double vec_wide_sum(vec_wide x)
 {
-    const vec_wide both = x[0] + x[1];
-    const __m256d sum = _mm512_castpd512_pd256(both) + _mm512_extractf64x4_pd(both, 1);
+    const __m256d sum = _mm512_castpd512_pd256(x) + _mm512_extractf64x4_pd(x, 1);
     const __m128d half = _mm256_castpd256_pd128(sum) + _mm256_extractf128_pd(sum, 1);
 
     return half[0] + half[1];
+}
+VEC_INLINE vec_wide vec_wide_sums(const vec_wide *x)
+{
+    const __m512i low = _mm512_setr_epi64(0, 1, 4, 5, 8, 9, 12, 13),
+                  high = _mm512_setr_epi64(2, 3, 6, 7, 10, 11, 14, 15);
+    const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14),
+                  odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    vec_wide t[4], u[2];
+
+    VEC_UNROLL
+    for (int i = 0; i < 4; i++)
+        t[i] = _mm512_shuffle_f64x2(x[2 * i], x[2 * i + 1], 0x44) + _mm512_shuffle_f64x2(x[2 * i], x[2 * i + 1], 0xee);
+    VEC_UNROLL
+    for (int i = 0; i < 2; i++)
+        u[i] =
+            _mm512_permutex2var_pd(t[2 * i], low, t[2 * i + 1]) + _mm512_permutex2var_pd(t[2 * i], high, t[2 * i + 1]);
+    return _mm512_permutex2var_pd(u[0], even, u[1]) + _mm512_permutex2var_pd(u[0], odd, u[1]);
 }
 
 /* Four steps exchange blocks of 1, 2, 4 and 8 elements. */

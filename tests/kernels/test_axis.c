@@ -76,7 +76,7 @@ static void random_tensors(void **state)
         const bool folds = random_between(&seed, 0, 1) == 1;
         const int64_t out_bytes = folds ? INT64_C(1) << random_between(&seed, 0, 3) : in_bytes;
         const axis_cut cut = axis_cut_of(outer, n, inner, in_bytes, out_bytes, folds,
-                                         random_between(&seed, 1, WIDTH), random_between(&seed, 0, AXIS_LONG));
+                                         random_between(&seed, 1, WIDTH), random_between(&seed, 0, 65));
         const int64_t count = outer * n * inner, results = folds ? outer * inner : count;
         char *input = malloc((size_t)(count * in_bytes)), *output = calloc((size_t)(results * out_bytes), 1);
         const int64_t half = cut.units / 2;

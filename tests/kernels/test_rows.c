@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LEVELS = 4, LENGTH = 100003, SHORT = 150 };
+enum { LEVELS = 4, LENGTH = 100003, SHORT = 1100 };
 
 static uint32_t levels(const row_set *out[LEVELS])
 {
@@ -154,7 +154,7 @@ static void test_rows(void **state)
 
     (void)state;
     for (uint32_t level = 0; level < levels_here; level++) {
-        for (int n = 1; n <= SHORT; n++) {
+        for (int n = 1; n <= SHORT; n += n < 150 ? 1 : 37) {
             double sum = 0, mean = 0, top = -INFINITY, low = INFINITY;
             float end;
 
@@ -199,28 +199,86 @@ static void test_rows(void **state)
     }
 }
 
-/* Softmax of many rows in place equals the softmax of each single row. */
+/* Results of many rows in place equal those of each single row, bit for bit. */
 static void test_many_rows(void **state)
 {
-    enum { ROWS = 37, MOST = 140 };
+    enum { ROWS = 37, MOST = 560 };
     const row_set *all[LEVELS];
     const uint32_t levels_here = levels(all);
-    float input[ROWS * MOST], output[ROWS * MOST], alone[MOST];
+    static float input[ROWS * MOST], output[ROWS * MOST];
+    float alone[MOST], ends[ROWS], end;
 
     (void)state;
     for (uint32_t level = 0; level < levels_here; level++) {
-        for (int n = 1; n <= MOST; n++) {
+        const struct {
+            void (*rows)(const float *input, float *output, int64_t count, int64_t n);
+            bool folds;
+        } of[] = { { all[level]->softmax, false },
+                   { all[level]->log_softmax, false },
+                   { all[level]->tops, true },
+                   { all[level]->lows, true } };
+
+        for (int n = 1; n <= MOST; n += n < 140 ? 1 : 21) {
             for (int i = 0; i < ROWS * n; i++)
                 input[i] = (float)((i * 37 + n) % 101) / 3 - 16;
             input[3 * n + n / 2] = NAN;
-            memcpy(output, input, sizeof input);
-            all[level]->softmax(output, output, ROWS, n);
-            for (int r = 0; r < ROWS; r++) {
-                all[level]->softmax(input + r * n, alone, 1, n);
-                for (int i = 0; i < n; i++)
-                    assert_true(r == 3 ? isnan(output[r * n + i])
-                                       : fabsf(output[r * n + i] - alone[i]) <= 1e-6f * alone[i]);
+            for (size_t f = 0; f < sizeof of / sizeof *of; f++) {
+                memcpy(output, input, sizeof input);
+                of[f].rows(output, of[f].folds ? ends : output, ROWS, n);
+                for (int r = 0; r < ROWS; r++) {
+                    const float *got = of[f].folds ? &ends[r] : output + r * n, *want = of[f].folds ? &end : alone;
+
+                    of[f].rows(input + r * n, of[f].folds ? &end : alone, 1, n);
+                    for (int i = 0; i < (of[f].folds ? 1 : n); i++)
+                        assert_true(r == 3 ? isnan(got[i]) && isnan(want[i]) : f32_bits(got[i]) == f32_bits(want[i]));
+                }
             }
+        }
+    }
+}
+
+/* Norms and moments of many rows: compared with double, and the bits of each single row. */
+static void test_norms(void **state)
+{
+    enum { ROWS = 19, MOST = 1300 };
+    const row_set *all[LEVELS];
+    const uint32_t levels_here = levels(all);
+    static float input[ROWS * MOST], output[ROWS * MOST];
+    float alone[MOST], means[ROWS], variances[ROWS], mean, variance;
+
+    (void)state;
+    for (uint32_t level = 0; level < levels_here; level++) {
+        for (int n = 1; n <= MOST; n += n < 70 ? 1 : 83) {
+            for (int i = 0; i < ROWS * n; i++)
+                input[i] = i / n == 4 ? 0 : (i / n == 7 ? 0x1p-110f : 1) * ((float)((i * 37 + n) % 101) / 3 - 11);
+            all[level]->moments(input, means, variances, ROWS, n);
+            for (int euclidean = 0; euclidean < 2; euclidean++) {
+                memcpy(output, input, sizeof input);
+                all[level]->units(output, output, ROWS, n, euclidean == 1);
+                for (int r = 0; r < ROWS; r++) {
+                    const float *row = input + r * n;
+                    double norm = 0, sum = 0, squares = 0;
+
+                    all[level]->units(row, alone, 1, n, euclidean == 1);
+                    assert_memory_equal(alone, output + r * n, (size_t)n * sizeof *alone);
+                    for (int i = 0; i < n; i++) {
+                        norm += euclidean == 1 ? (double)row[i] * (double)row[i] : fabs((double)row[i]);
+                        sum += (double)row[i];
+                    }
+                    norm = euclidean == 1 ? sqrt(norm) : norm;
+                    for (int i = 0; i < n; i++) {
+                        squares += ((double)row[i] - sum / n) * ((double)row[i] - sum / n);
+                        if (euclidean == 0 || norm > 1e-15 || norm == 0) /* squares of smaller ones underflow */
+                            assert_true(fabs((double)alone[i] - (norm > 0 ? (double)row[i] / norm : 0)) <= 1e-6);
+                    }
+                    all[level]->moments(row, &mean, &variance, 1, n);
+                    assert_true(f32_bits(mean) == f32_bits(means[r]) && f32_bits(variance) == f32_bits(variances[r]));
+                    assert_true(fabs((double)mean - sum / n) <= 3e-6 && fabs((double)variance - squares / n) <= 1e-4);
+                }
+            }
+            all[level]->affine(input, output, n, 3, 2, -1);
+            for (int i = 0; i < n; i++)
+                assert_true(output[i] == (input[i] - 3) * 2 - 1);
         }
     }
 }
@@ -297,7 +355,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions), cmocka_unit_test(test_special),   cmocka_unit_test(test_forms_of_nan),
-        cmocka_unit_test(test_rows),      cmocka_unit_test(test_many_rows), cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_many_rows), cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

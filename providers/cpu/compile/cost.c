@@ -32,7 +32,7 @@
 #define NORM_PER_NS 3.6     /* elements of a normalisation, which reads its rows twice or more */
 #define REDUCED_FROM 17.0   /* elements of rows that are not transposed before they are reduced, at least; of Softmax */
 #define SOFTMAX_FROM 9.0    /* ... */
-#define LOGARITHM_FROM 65.0 /* ... and of LogSoftmax */
+#define LOGARITHM_FROM 9.0 /* ... and of LogSoftmax */
 #define REDUCE_PER_NS 8.0   /* elements that a reduction reads */
 /* How threads share loops: each takes at least this many ... */
 #define ELEMENTS_GRAIN 16384.0 /* elements of elementwise functions, ... */

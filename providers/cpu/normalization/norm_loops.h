@@ -11,8 +11,8 @@ typedef struct norm_loops {
     /* LayerNormalization of count <= NORM_ROWS rows of n elements; bias may be NULL. output may be input. */
     void (*layer_rows)(const float *input, const float *scale, const float *bias, float *output, int64_t count,
                        int64_t n, float epsilon);
-    /* RMSNormalization of one row; output may be input. */
-    void (*rms_row)(const float *input, const float *scale, float *output, int64_t n, float epsilon);
+    /* RMSNormalization of such rows. */
+    void (*rms_rows)(const float *input, const float *scale, float *output, int64_t count, int64_t n, float epsilon);
 } norm_loops;
 
 KERNEL_INSTANCES(norm_loops, norm_loops)

@@ -46,18 +46,25 @@ typedef struct rows_call {
     float *output;                     /* may be input */
 } rows_call;
 
+/* Rows of LONG_ROW elements or more are processed one by one: the near cache holds one until it is written. */
+enum { LONG_ROW = 2048 };
+
 static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rows_call *call = user;
     const norm_loops *const loops = KERNEL_BEST(norm_loops);
-    const int64_t n = call->rows->n;
+    const int64_t n = call->rows->n, most = n < LONG_ROW ? NORM_ROWS : 1;
 
     (void)worker;
-    for (int64_t r = begin; r < end && !call->rows->centred; r++)
-        loops->rms_row(call->input + r * n, call->scale, call->output + r * n, n, call->rows->epsilon);
-    for (int64_t r = begin; r < end && call->rows->centred; r += NORM_ROWS)
-        loops->layer_rows(call->input + r * n, call->scale, call->bias, call->output + r * n,
-                          end - r < NORM_ROWS ? end - r : NORM_ROWS, n, call->rows->epsilon);
+    for (int64_t r = begin; r < end; r += most) {
+        const int64_t count = end - r < most ? end - r : most;
+
+        if (call->rows->centred)
+            loops->layer_rows(call->input + r * n, call->scale, call->bias, call->output + r * n, count, n,
+                              call->rows->epsilon);
+        else
+            loops->rms_rows(call->input + r * n, call->scale, call->output + r * n, count, n, call->rows->epsilon);
+    }
     return INLAY_OK;
 }
 

@@ -25,7 +25,7 @@ ROWS_INLINE void add_row(double *sum, const float *input, int64_t width, int64_t
         for (int k = 0; k < LINE; k += VEC_WIDE) {
             vec_wide *at = (vec_wide *)(void *)(sum + j + k);
 
-            *at += wide_term(vec_widen(input + j + k));
+            *at += wide_term(vec_widen(vec_part_load(input + j + k)));
         }
     }
 #pragma omp simd
@@ -43,10 +43,16 @@ ROWS_INLINE void add_row(double *sum, const float *input, int64_t width, int64_t
     {                                                                                                                  \
         return wide_map;                                                                                               \
     }                                                                                                                  \
+    static inline vec_wide part_##name(vec_part a, float shift)                                                        \
+    {                                                                                                                  \
+        (void)shift;                                                                                                   \
+        return wide_##name(vec_widen(a));                                                                              \
+    }                                                                                                                  \
     static void rows_##name(const float *input, float *output, int64_t count, int64_t n)                               \
     {                                                                                                                  \
-        for (int64_t r = 0; r < count; r++, input += n)                                                                \
-            output[r] = (float)row_terms(input, n, wide_##name);                                                       \
+        for (int64_t r = 0; r < count; r += ROWS_TOGETHER)                                                             \
+            row_sums(input + r * n, output + r, count - r < ROWS_TOGETHER ? count - r : ROWS_TOGETHER, n, NULL,        \
+                     part_##name);                                                                                     \
     }                                                                                                                  \
     static void columns_##name(const float *input, float *output, const axis_tile *tile)                               \
     {                                                                                                                  \

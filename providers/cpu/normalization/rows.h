@@ -33,10 +33,23 @@
         (result) = chains_[0];                                                                                         \
     } while (0)
 
-/* The sum of term(a) of n elements a, where term(0) is 0. With wide vectors the order is that of ROWS_JOIN. */
-ROWS_INLINE double row_terms(const float *input, int64_t n, vec_wide (*term)(vec_wide a))
+/* Terms of sums: of elements, and of squares of the differences from `shift`, both rounded to float. */
+ROWS_INLINE vec_wide row_element(vec_part a, float shift)
 {
+    (void)shift;
+    return vec_widen(a);
+}
+ROWS_INLINE vec_wide row_squared(vec_part a, float shift)
+{
+    const vec_part difference = a - shift;
+
+    return vec_widen(difference * difference);
+}
+
 #if VEC_WIDE > 1
+/* The sums of the chains of ROWS_JOIN that are VEC_WIDE or more apart, of term(a, shift), which is 0 for a = shift. */
+ROWS_INLINE vec_wide row_chains(const float *input, int64_t n, float shift, vec_wide (*term)(vec_part a, float shift))
+{
     enum { COUNT = 16 / VEC_WIDE };
     vec_wide chains[COUNT] = { { 0 } };
     int64_t i = 0;
@@ -44,24 +57,33 @@ ROWS_INLINE double row_terms(const float *input, int64_t n, vec_wide (*term)(vec
     for (; i + 16 <= n; i += 16) {
         VEC_UNROLL
         for (int k = 0; k < COUNT; k++)
-            chains[k] += term(vec_widen(input + i + VEC_WIDE * k));
+            chains[k] += term(vec_part_load(input + i + VEC_WIDE * k), shift);
     }
     VEC_UNROLL
     for (int k = 0; k < COUNT; k++)
         if (i + VEC_WIDE * k < n)
-            chains[k] += term(vec_widen_some(n - i - VEC_WIDE * k, input + i + VEC_WIDE * k));
-    return vec_wide_sum(chains);
+            chains[k] += term(vec_part_some(n - i - VEC_WIDE * k, input + i + VEC_WIDE * k, shift), shift);
+    VEC_UNROLL
+    for (int half = COUNT / 2; half > 0; half /= 2) {
+        VEC_UNROLL
+        for (int k = 0; k < half; k++)
+            chains[k] += chains[k + half];
+    }
+    return chains[0];
+}
+#endif
+
+/* The sum of term(a, 0) of n elements a, where term(0, 0) is 0. The order is that of ROWS_JOIN. */
+ROWS_INLINE double row_terms(const float *input, int64_t n, vec_wide (*term)(vec_part a, float shift))
+{
+#if VEC_WIDE > 1
+    return vec_wide_sum(row_chains(input, n, 0, term));
 #else
     double sum;
 
-    ROWS_JOIN(double, sum, +, 0, n, term((double)input[i]));
+    ROWS_JOIN(double, sum, +, 0, n, term(input[i], 0));
     return sum;
 #endif
-}
-
-ROWS_INLINE vec_wide row_element(vec_wide a)
-{
-    return a;
 }
 
 ROWS_INLINE float row_sum(const float *input, int64_t n)
@@ -69,17 +91,36 @@ ROWS_INLINE float row_sum(const float *input, int64_t n)
     return (float)row_terms(input, n, row_element);
 }
 
-ROWS_INLINE double row_squared(float difference)
-{
-    return (double)(difference * difference);
-}
+enum { ROWS_TOGETHER = 8 };
 
-/* The sum of (input - shift)^2, differences and squares rounded to float. */
-ROWS_INLINE float row_squares(const float *input, int64_t n, float shift)
+/* output[r] = the sum of term(a, shifts[r]) of the n elements a of row r, for up to ROWS_TOGETHER rows. shifts NULL: 0.
+ * The sums of the chains of all rows are added together, which hides the latency of these additions. */
+ROWS_INLINE void row_sums(const float *input, float *output, int64_t count, int64_t n, const float *shifts,
+                          vec_wide (*term)(vec_part a, float shift))
 {
-    double sum;
+#if VEC_WIDE > 1
+    vec_wide chains[ROWS_TOGETHER];
+    float sums[ROWS_TOGETHER];
 
-    ROWS_JOIN(double, sum, +, 0, n, row_squared(input[i] - shift));
-    return (float)sum;
+    for (int64_t r = 0; r < ROWS_TOGETHER; r++)
+        chains[r] = r < count ? row_chains(input + r * n, n, shifts != NULL ? shifts[r] : 0, term) : (vec_wide){ 0 };
+    VEC_UNROLL
+    for (int r = 0; r < ROWS_TOGETHER; r += VEC_WIDE) {
+        const vec_part part = vec_narrow(vec_wide_sums(chains + r));
+
+        memcpy(sums + r, &part, sizeof part);
+    }
+    if (count == ROWS_TOGETHER)
+        memcpy(output, sums, sizeof sums);
+    else
+        memcpy(output, sums, (size_t)count * sizeof *output);
+#else
+    for (int64_t r = 0; r < count; r++, input += n) {
+        double sum;
+
+        ROWS_JOIN(double, sum, +, 0, n, term(input[i], shifts != NULL ? shifts[r] : 0));
+        output[r] = (float)sum;
+    }
+#endif
 }
 #endif

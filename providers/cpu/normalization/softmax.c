@@ -101,7 +101,7 @@ static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
     INLAY_CHECK(n > 0 && inner > 0);
     softmax = (struct softmax){ .native.run = run_softmax, .log = op->softmax.is_log };
     softmax.cut = axis_cut_of(cpu_count(build, op->in[0]) / n / inner, n, inner, sizeof(float), sizeof(float), false,
-                              inner <= WHOLE ? WHOLE : BLOCK, op->softmax.is_log ? AXIS_LONG : TOGETHER_FROM);
+                              inner <= WHOLE ? WHOLE : BLOCK, TOGETHER_FROM);
     INLAY_TRY(cpu_emit_step(build, &softmax.native, sizeof softmax, (const cpu_place *const[]){ &input, &output }, 2));
     status = cpu_finish(build, group, 0, &output, false);
 done:

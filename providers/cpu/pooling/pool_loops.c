@@ -109,13 +109,14 @@ static void window_max(float *t, const float *input, int64_t n, int taps, int64_
 {
     combine_strided(t, input, n, taps, step, stride, false, accumulate);
 }
-/* The elements of VEC_LANES windows at a stride of 1 or 2 from at[0] on. */
+/* The elements of VEC_LANES windows at a stride of 1 or 2 from at[0] on, which are not the first ones of the windows:
+ * also at[-1] is read, but nothing behind the last element. */
 VEC_INLINE vec strided(const float *at, const int64_t stride)
 {
-    return stride == 1 ? vec_load(at) : vec_even(vec_load(at), vec_load(at + VEC_LANES));
+    return stride == 1 ? vec_load(at) : vec_odd(vec_load(at - 1), vec_load(at - 1 + VEC_LANES));
 }
 
-/* The sums of VEC_LANES windows, of any number of taps, which are added as by window_sum(). */
+/* The sums of VEC_LANES windows of taps that are added as by window_sum(): any number, at a stride of 2 more than one. */
 VEC_INLINE vec window_sums(const float *at, const int64_t taps, int64_t step, const int64_t stride)
 {
     vec sum;
@@ -128,9 +129,9 @@ VEC_INLINE vec window_sums(const float *at, const int64_t taps, int64_t step, co
 
             return vec_add(vec_even(vec_add(a, b), vec_add(c, d)), vec_odd(b, d));
         }
-        return taps == 2 ? vec_add(vec_even(a, c), vec_odd(a, c)) : vec_even(a, c);
+        return vec_add(vec_even(a, c), vec_odd(a, c));
     }
-    sum = strided(at, stride);
+    sum = stride == 1 ? vec_load(at) : vec_even(vec_load(at), vec_load(at + VEC_LANES));
     for (int64_t k = 1; k < taps && k < POOL_TAPS; k++)
         sum = vec_add(sum, strided(at + k * step, stride));
     for (int64_t first = POOL_TAPS; first < taps; first += POOL_TAPS) {
@@ -222,7 +223,7 @@ static void means_of_rows(const pool_rows *rows)
         mean_vectors(rows, 3, 1, 1);
     } else if (long_rows && rows->stride == 1) {
         mean_vectors(rows, rows->taps, rows->step, 1);
-    } else if (long_rows && rows->stride == 2) {
+    } else if (long_rows && rows->stride == 2 && rows->taps > 1) {
         mean_vectors(rows, rows->taps, rows->step, 2);
     } else {
         for (int64_t row = 0; row < rows->rows; row++) {
