@@ -28,12 +28,11 @@
 #define PACK_BYTES_PER_NS 20.0 /* attention: keys and values, ... */
 #define HEAD_NS 250.0          /* ... and the start of a head */
 #define POOL_FLOPS_PER_NS 8.0
-#define GATE_PER_NS 10.0    /* elements of a Sigmoid fused into a convolution or matrix multiplication */
-#define NORM_PER_NS 3.6     /* elements of a normalisation, which reads its rows twice or more */
-#define REDUCED_FROM 17.0   /* elements of rows that are not transposed before they are reduced, at least; of Softmax */
-#define SOFTMAX_FROM 9.0    /* ... */
-#define LOGARITHM_FROM 9.0 /* ... and of LogSoftmax */
-#define REDUCE_PER_NS 8.0   /* elements that a reduction reads */
+#define GATE_PER_NS 10.0  /* elements of a Sigmoid fused into a convolution or matrix multiplication */
+#define NORM_PER_NS 3.6   /* elements of a normalisation, which reads its rows twice or more */
+#define REDUCED_FROM 17.0 /* elements of rows that are not transposed before they are reduced, at least; of Softmax */
+#define SOFTMAX_FROM 9.0  /* ... and LogSoftmax */
+#define REDUCE_PER_NS 8.0 /* elements that a reduction reads */
 /* How threads share loops: each takes at least this many ... */
 #define ELEMENTS_GRAIN 16384.0 /* elements of elementwise functions, ... */
 #define SOFTMAX_GRAIN 8192.0
@@ -369,7 +368,7 @@ static double product_ns(const cpu_op *op, const cost_sizes *sizes, double graph
 
 /* Sets the work of an op along the axes of a mask, of a value of known rank. If the axes are not adjacent, the value is
  * copied first, with these axes last. */
-static void work_along(const inlay_value_state *state, uint32_t axes, double rows_from, op_work *work)
+static void work_along(const inlay_value_state *state, uint32_t axes, double rows_from, bool takes_logs, op_work *work)
 {
     double cut[3] = { 1, 1, 1 }, lanes = cpu_has(CPU_AVX512) ? 16 : 8;
     bool adjacent = true;
@@ -387,7 +386,7 @@ static void work_along(const inlay_value_state *state, uint32_t axes, double row
     }
     along = adjacent ? price_along_of(cut[0], cut[1], cut[2], lanes, rows_from)
                      : price_along_of(cut[0] * cut[2], cut[1], 1, lanes, 0);
-    work->flops = along.elements + (rows_from == LOGARITHM_FROM ? cut[0] * cut[2] : 0); /* logarithms of sums */
+    work->flops = along.elements + (takes_logs ? cut[0] * cut[2] : 0); /* logarithms of sums */
     work->tiled = cut[2] > 1 || along.turned > 0;
     work->rows = work->tiled ? 0 : along.rows;
     work->turned = adjacent ? along.turned : along.elements;
@@ -417,8 +416,8 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     if (sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 0)
         work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
     if (family->kind == CPU_FAMILY_SOFTMAX && work->rows > 0 && (uint32_t)op->axis < sizes->output->rank)
-        work_along(sizes->output, op->softmax.flattened ? ~0u << op->axis : 1u << op->axis,
-                   op->softmax.is_log ? LOGARITHM_FROM : SOFTMAX_FROM, work);
+        work_along(sizes->output, op->softmax.flattened ? ~0u << op->axis : 1u << op->axis, SOFTMAX_FROM,
+                   op->softmax.is_log, work);
     if (family->kind == CPU_FAMILY_NORMALIZE && sizes->output != NULL && work->rows > 0)
         for (uint32_t d = 2; d + 1 < sizes->output->rank; d++) /* planes */
             work->rows /= price_axis(sizes->output, d);
@@ -426,7 +425,7 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
         work->rows = price_count(sizes->output) /
                      fmin(row_length(sizes->output, sizes->first), row_length(sizes->output, sizes->second));
     if (family->kind == CPU_FAMILY_REDUCE && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN)
-        work_along(sizes->first, op->reduction.axes, REDUCED_FROM, work);
+        work_along(sizes->first, op->reduction.axes, REDUCED_FROM, false, work);
 }
 
 static void add(const inlay_cost *op, inlay_cost *sum)
