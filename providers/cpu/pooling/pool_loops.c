@@ -116,8 +116,8 @@ VEC_INLINE vec strided(const float *at, const int64_t stride)
     return stride == 1 ? vec_load(at) : vec_odd(vec_load(at - 1), vec_load(at - 1 + VEC_LANES));
 }
 
-/* The sums of VEC_LANES windows, whose taps are added as by window_sum(): any number of them, at a stride of 2 more than
- * one. */
+/* The sums of VEC_LANES windows, whose taps are added as by window_sum(): any number of them, at a stride of 2 at least
+ * two. */
 VEC_INLINE vec window_sums(const float *at, const int64_t taps, int64_t step, const int64_t stride)
 {
     vec sum;
