@@ -33,8 +33,9 @@ typedef struct resize_cursor {
     double weight;
 } resize_cursor;
 
-/* Computes offset and weight; those of the axes before `first` are unchanged. */
-static void resize_locate(const resize_plan *plan, resize_cursor *cursor, uint32_t first)
+/* Computes offset and weight; those of the axes before `first` are unchanged. This and the next functions are called,
+ * because copies of them in the functions of each type were half of this file. */
+static __attribute__((noinline)) void resize_locate(const resize_plan *plan, resize_cursor *cursor, uint32_t first)
 {
     int64_t offset = cursor->offsets[first];
     double weight = cursor->weights[first];
@@ -54,7 +55,7 @@ static void resize_locate(const resize_plan *plan, resize_cursor *cursor, uint32
 }
 
 /* Moves to output row `row`. */
-static void resize_seek(const resize_plan *plan, int64_t row, resize_cursor *cursor)
+static __attribute__((noinline)) void resize_seek(const resize_plan *plan, int64_t row, resize_cursor *cursor)
 {
     cursor->offsets[0] = 0;
     cursor->weights[0] = 1;
@@ -65,7 +66,7 @@ static void resize_seek(const resize_plan *plan, int64_t row, resize_cursor *cur
 }
 
 /* Moves to the next output row, after the last input row of this one. */
-static void resize_advance(const resize_plan *plan, resize_cursor *cursor)
+static __attribute__((noinline)) void resize_advance(const resize_plan *plan, resize_cursor *cursor)
 {
     for (uint32_t d = plan->rank - 1; d-- > 0;) {
         if (++cursor->out[d] < plan->axes[d].out)
@@ -75,7 +76,7 @@ static void resize_advance(const resize_plan *plan, resize_cursor *cursor)
 }
 
 /* Moves to the first input row of the output row; false: it is outside of the input. */
-static bool resize_begin(const resize_plan *plan, resize_cursor *cursor)
+static __attribute__((noinline)) bool resize_begin(const resize_plan *plan, resize_cursor *cursor)
 {
     for (uint32_t d = plan->rank - 1; d-- > 0;)
         if (plan->tables[d].taps > 0 && plan->tables[d].index[cursor->out[d]] < 0)
@@ -85,7 +86,7 @@ static bool resize_begin(const resize_plan *plan, resize_cursor *cursor)
 }
 
 /* Moves to the next input row of the output row; false: there is none, and the cursor is ready to advance. */
-static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
+static __attribute__((noinline)) bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 {
     for (uint32_t d = plan->rank - 1; d-- > 0;) {
         if (++cursor->tap[d] < plan->tables[d].taps) {

@@ -201,13 +201,15 @@ def post(server, rng, path, value):
         return receive(sock, rng if way == "slow" else None)
 
 
-def ask(server, rng, path, value):
-    """The answer as JSON, or the events of a stream."""
+def ask(server, rng, path, value, refusal=None):
+    """The answer as JSON, or the events of a stream. None: refused with an error that contains `refusal`."""
     for _ in range(200):
         status, text = post(server, rng, path, value)
         if status not in (429, 503):
             break
         time.sleep(0.05)
+    if refusal and status == 400 and refusal in text:
+        return None
     check(status == 200, "refused", value, status, text)
     if not value.get("stream"):
         return json.loads(text)
@@ -314,8 +316,12 @@ def check_schema(server, rng):
                 {"type": "json_schema", "json_schema": {"name": "s", "strict": True, "schema": schema}},
                 {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}},
                 {"type": "json_object", "schema": schema}])}
-    choice = ask(server, rng, "/v1/chat/completions", body)["choices"][0]
-    if choice["finish_reason"] == "length":
+    # The vocabulary has the characters from ! to ~ alone: a text that needs others cannot go on.
+    needed = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    beyond = b"no token of the model's vocabulary" if re.search("[^!-~]", needed) else None
+    reply = ask(server, rng, "/v1/chat/completions", body, beyond)
+    choice = reply["choices"][0] if reply else None
+    if choice is None or choice["finish_reason"] == "length":
         return
     try:
         jsonschema.Draft202012Validator(schema).validate(json.loads(choice["message"]["content"]))

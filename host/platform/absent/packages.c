@@ -1,4 +1,5 @@
-/* Model packages are not read. */
+/* Model packages and folders of models are not read. */
+#include "base/model_folder.h"
 #include "session/package.h"
 
 bool package_is(const char *path)
@@ -32,4 +33,11 @@ inlay_status package_session(const char *path, const inlay_options *options, inl
     (void)options;
     *out_session = NULL;
     return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: this build reads no packages", path);
+}
+
+inlay_status model_folder_find(const char *path, const char *variant, char out_path[PATH_MAX], inlay_diag *diag)
+{
+    (void)variant;
+    out_path[0] = '\0';
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: this build reads no folders of models; name a file", path);
 }
