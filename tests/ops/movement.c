@@ -349,6 +349,7 @@ static void test_moves_by_index(void **unused)
     static _Alignas(16) char x[16 * MOST + 16], y[16 * MOST], want[16 * MOST];
     static int64_t indices[MOST];
     static kernel_case c;
+    static const int64_t kernel[] = { 2, 2 };
     uint64_t seed = 21;
 
     (void)unused;
@@ -387,8 +388,6 @@ static void test_moves_by_index(void **unused)
         c = (kernel_case){ .op_type = names[what], .since_version = what == UNPOOL ? 11 : 13, .threads = round % 3 };
         kernel_case_input(&c, type, RANK, in, x, false);
         if (what == UNPOOL) {
-            const int64_t kernel[] = { 2, 2 };
-
             for (int64_t i = 0; i < in_count; i++) { /* any order, or elements of the same plane */
                 const int64_t plane = in[2] * in[3], block = round % 3 == 0 ? in_count : plane;
 
