@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-/* Types of less than a byte: the unused bits of the last byte are 0, whatever the memory held. */
+/* Types of less than a byte: the unused bits of the last byte are 0, also in memory of other values. */
 static void unused_bits(void **state)
 {
     static const inlay_dtype types[] = { INLAY_INT4, INLAY_UINT4, INLAY_FLOAT4E2M1, INLAY_INT2, INLAY_UINT2 };

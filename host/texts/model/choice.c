@@ -125,7 +125,7 @@ static bool choose_allowed(text_choice *choice, size_t vocabulary, inlay_diag *d
     return true;
 }
 
-/* Whether a text of this number of tokens, so many of them generated, has as many as it may have. */
+/* Whether a text of `count` tokens, of which `generated` are new, has its maximum length. */
 static bool is_longest(const text_choice *choice, size_t count, size_t generated)
 {
     const size_t context = choice->model->decode.context;
@@ -133,7 +133,7 @@ static bool is_longest(const text_choice *choice, size_t count, size_t generated
     return generated == choice->ends->max_tokens || (context > 0 && count >= context);
 }
 
-/* The token that the sampler chooses, or what it returns instead. */
+/* The token that the sampler chooses; SAMPLER_NO_MEMORY or SAMPLER_NO_TOKEN: none. */
 static int64_t sample(text_choice *choice, const float *logits, size_t logit_count)
 {
     const text_ends *given = choice->ends;

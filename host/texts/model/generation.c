@@ -15,7 +15,7 @@ typedef struct generation_key {
     /* Reads the value, which is not null. NULL: it changes no text here. */
     inlay_status (*read)(const struct generation_key *key, const json_t *value, text_model *model, inlay_diag *diag);
     double least, most; /* of numbers */
-    size_t offset;      /* of what is read in text_model */
+    size_t offset;      /* of the value in text_model */
 } generation_key;
 
 static void *place_of(const generation_key *key, text_model *model)

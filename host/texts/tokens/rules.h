@@ -30,11 +30,11 @@ typedef struct token_rules {
     token_list first_not;    /* begin_suppress_tokens: are not generated first */
     token_list last;         /* forced_eos_token_id: one of these is the last token of the longest text */
     int64_t first;           /* forced_bos_token_id: follows a prompt of one token; -1: none */
-    uint32_t no_repeat;      /* no_repeat_ngram_size: so many tokens do not occur twice; 0: off */
-    uint32_t no_copy;        /* encoder_no_repeat_ngram_size: nor, of the prompt, in what is generated; 0: off */
+    uint32_t no_repeat;      /* no_repeat_ngram_size: no sequence of this length occurs twice; 0: off */
+    uint32_t no_copy;        /* encoder_no_repeat_ngram_size: no such sequence of the prompt is generated; 0: off */
     uint64_t min_tokens;     /* min_length: of a text with its prompt before an end token */
     uint64_t min_generated;  /* min_new_tokens: the same without the prompt */
-    uint64_t decay_start;    /* exponential_decay_length_penalty: after so many generated tokens, the logits */
+    uint64_t decay_start;    /* exponential_decay_length_penalty: after this many generated tokens, the logits */
     double decay;            /* of end tokens grow by their size times (decay^n - 1), n tokens later; 0: off */
 } token_rules;
 #define TOKEN_RULES_INIT                                                                                               \

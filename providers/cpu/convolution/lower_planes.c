@@ -83,7 +83,7 @@ static void single_unit(const planes_call *call, int64_t plane, int64_t first, i
                                           .high = planes->high });
 }
 
-/* Units of single pixels: the planes of a group's results one after the other, so that its pixels stay in the cache. */
+/* Units of single pixels: those of one group are neighbours, so that its pixels stay in the cache. */
 static inlay_status single_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const planes_call *call = user;

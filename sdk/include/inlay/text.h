@@ -60,7 +60,7 @@ typedef struct inlay_text_options {
 
 /* Loads the model at path: an .onnx or .gguf file, or a folder with one model, or with the parts of one that reads
  * images. options may be NULL.
- *     INLAY_UNSUPPORTED       the model generates no texts; the message names what is missing. Or its
+ *     INLAY_UNSUPPORTED       the model generates no texts; the message names the missing part. Or its
  *                             generation_config.json has a setting that is not supported, such as beams
  *     INLAY_INVALID_ARGUMENT  options, tokenizer.json or generation_config.json are invalid, or the draft model or
  *                             the vision part does not belong to the model
@@ -179,7 +179,7 @@ typedef struct inlay_text_request {
     uint64_t image_count;
     /* sample from tokens of this total probability whose information is nearest to its mean, 0 to 1 (1) */
     float typical_p;
-    /* so many tokens in succession do not occur twice in the text; 0: no limit; INLAY_NONE: that of the model (0) */
+    /* no sequence of this number of tokens occurs twice in the text; 0: no limit; INLAY_NONE: that of the model (0) */
     uint32_t no_repeat_ngram;
     /* generated tokens before an end token may end the text; INLAY_NONE: that of the model (0) */
     uint32_t min_tokens;
