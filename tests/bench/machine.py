@@ -112,6 +112,13 @@ def counted(threads):
     return "1 thread" if threads == "1" else f"{threads} threads"
 
 
+def named(rows):
+    """The names of a few rows; of more, their number."""
+    networks = sum(name.startswith("network ") for name in rows)
+    counts = [f"{n} {kind}" for n, kind in ((len(rows) - networks, "operators"), (networks, "networks")) if n]
+    return ", ".join(rows) if len(rows) <= 5 else " and ".join(counts)
+
+
 def merge(old, rows, differ, args):
     """Rows of the earlier page that this run left out stay, and those of other numbers of threads. Then its roofs stay,
     too, and its first lines, of which the earlier page's are the first. Returns the rows, differences and first lines."""
@@ -125,7 +132,7 @@ def merge(old, rows, differ, args):
            f"{os.getloadavg()[1]:.1f}")
     if merged.keys() == rows.keys() and not any(row.keys() - set(measured) for row in merged.values()):
         return rows, differ, ["Measured " + how + "."]
-    which = "all rows" if rows.keys() >= merged.keys() else ", ".join(rows)
+    which = "all rows" if rows.keys() >= merged.keys() else named(rows)
     differ = [line for line in old.differ if line.split(": ")[0] not in rows] + differ
     return merged, differ, [*old.measured, f"Measured again {how}, {' and '.join(map(counted, measured))}: {which}."]
 
