@@ -483,6 +483,9 @@ static void run_row(const tree_flat *flat, const tree_state *state, const tree_b
 
         for (int i = 0; i < LANES; i++)
             roots[i] = flat_root(flat, i < count ? tree + i : tree);
+        /* While these trees wait for memory, those after them come. */
+        for (int64_t next = tree + LANES; next < tree + 2 * LANES && next < flat->trees; next++)
+            __builtin_prefetch(flat_root(flat, next));
         for (int i = 0; i < count; i++)
             depth = flat->depths[tree + i] > depth ? flat->depths[tree + i] : depth;
         if (flat->wide)
