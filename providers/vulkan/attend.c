@@ -74,15 +74,16 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attentio
     const uint32_t rows = tile.rows;
     const int64_t batches = product->batch[0] * product->batch[1] * product->batch[2],
                   items = (product->line + rows - 1) / rows * batches;
-    const int64_t *const lists[] = { product->batch, product->a_batch, product->b_batch, attend->v_batch,
-                                     product->out_batch };
+    const int64_t *const lists[] = { product->batch,  product->a_batch,   product->b_batch,
+                                     attend->v_batch, product->out_batch, attend->sink_batch };
     vulkan_dispatch *dispatch = vulkan_add_dispatch(build, SHADER_attend, 32);
 
     INLAY_CHECK(rows > 0 && product->n > 0);
     dispatch->constants[ID_LOCAL] = lanes_of(facts);
     VULKAN_SET_CONSTANTS(dispatch, rows, rows * (tile.block > 0 ? tile.block : (uint32_t)product->n), attend->empty_row,
                          product->k >= 8, product->k % 8 != 0, tile.block,
-                         tile.block > 0 ? rows * (uint32_t)attend->width : 1, (uint32_t)product->k, k_wide(attend));
+                         tile.block > 0 ? rows * (uint32_t)attend->width : 1, (uint32_t)product->k, k_wide(attend),
+                         attend->sink.bytes > 0);
     vulkan_expect_flops(build, dispatch,
                         2.0 * (double)(product->line * product->n) * (double)(product->k + attend->width) *
                             (double)batches);
@@ -94,6 +95,8 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attentio
     vulkan_set_input_source(build, dispatch, 0, &product->a);
     vulkan_set_input_source(build, dispatch, 1, &product->b);
     vulkan_set_input_source(build, dispatch, 2, &attend->source);
+    if (attend->sink.bytes > 0)
+        vulkan_add_operand(build, dispatch, PUSH_OWN + 3, attend->sink.place, attend->sink.bytes, false);
     program->result = attend->result;
     vulkan_finish(build, dispatch, program);
     return vulkan_grid_groups(build, dispatch, (uint64_t)items);
@@ -185,6 +188,18 @@ static void set_strides(const vulkan_fused_attention *attend, int64_t *out, cons
     out[2] = shared ? 0 : strides[1];
 }
 
+/* Sets the sink [1, 1 or heads, 1, 1], whose type is that of the queries. false: it has another shape. */
+static bool set_sink(const vulkan_build *build, vulkan_fused_attention *attend, uint32_t value, int64_t heads)
+{
+    const vulkan_tensor *sink = &build->tensors[value];
+
+    if (sink->rank != 4 || (sink->dims[1] != 1 && sink->dims[1] != heads) || sink->count != sink->dims[1])
+        return false;
+    attend->sink = vulkan_source_of(build, value);
+    set_strides(attend, attend->sink_batch, (const int64_t[]){ 0, sink->dims[1] > 1 }, false);
+    return true;
+}
+
 static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *query = vulkan_input(build, op, 0), *key = vulkan_input(build, op, 1),
@@ -193,7 +208,9 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
                   depth = query->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0), cap = kit_attr_float(&op->info, "softcap", 0);
     const bool is_inlay = is_inlay_attention(op->row);
-    vulkan_fused_attention attend = { .empty_row = !is_inlay                                    ? EMPTY_ROW_ZERO
+    const uint32_t sink = is_inlay ? vulkan_input_value(op, 5) : INLAY_NONE;
+    const bool hides = !is_inlay || sink != INLAY_NONE; /* hidden keys take no part */
+    vulkan_fused_attention attend = { .empty_row = hides                                        ? EMPTY_ROW_ZERO
                                                    : kit_attr_int(&op->info, "guarded", 0) != 0 ? EMPTY_ROW_GUARDED
                                                                                                 : EMPTY_ROW_NAN,
                                       .scores = vulkan_product_of(queries, depth, keys),
@@ -217,6 +234,8 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
     set_strides(&attend, attend.scores.b_batch, strides[1], true);
     set_strides(&attend, attend.v_batch, strides[2], true);
     set_strides(&attend, attend.scores.out_batch, strides[3], false);
+    if (sink != INLAY_NONE && !set_sink(build, &attend, sink, heads))
+        return vulkan_decline(build, op, "its sinks are not one score, or one for each head");
     vulkan_program_start(
         build, &program,
         vulkan_add_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ query->dims[0], heads, queries, keys }),
@@ -231,7 +250,7 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
         const uint32_t added = vulkan_load_value(build, &program, op->info.inputs[3]);
 
         score = vulkan_add_slot(&program, OP_ADD, score, added, 0);
-        if (!is_inlay) /* what the mask hides takes no part, even if it is NaN (ops/onnx/attention.c) */
+        if (hides) /* even if its score is NaN (ops/onnx/attention.c) */
             score = vulkan_add_slot(
                 &program, OP_WHERE,
                 vulkan_add_slot(&program, OP_LESS_EQUAL, added, vulkan_literal(&program, -(double)FLT_MAX), 0), added,
@@ -252,15 +271,17 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
 
 static bool attention_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
+    const uint32_t inputs = is_inlay_attention(row) ? 6 : 4;
+
     for (uint32_t i = 0; i < 3; i++)
         if (kit_input(node, i) == NULL || kit_input(node, i)->rank != 4)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "queries, keys and values must have four dimensions");
-    for (uint32_t i = 0; i < (is_inlay_attention(row) ? 5 : 4); i++)
+    for (uint32_t i = 0; i < inputs; i++)
         if (!vulkan_has_types(node, i, i == 4 ? VULKAN_BOOL : VULKAN_FLOATS, why))
             return false;
-    for (uint32_t i = is_inlay_attention(row) ? 5 : 4; i < node->info->input_count; i++)
+    for (uint32_t i = inputs; i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "past keys, key lengths or sinks are not supported");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "past keys or key lengths are not supported");
     if (kit_attr_int(node->info, "left_window_size", -1) >= 0 || kit_attr_int(node->info, "right_window_size", -1) >= 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "attention windows are not supported");
     return true;

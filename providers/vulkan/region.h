@@ -603,7 +603,8 @@ enum { EMPTY_ROW_NAN, EMPTY_ROW_ZERO, EMPTY_ROW_GUARDED }; /* see shaders/attend
 typedef struct vulkan_fused_attention {
     vulkan_product scores;
     vulkan_source source;
-    int64_t width, v_row, v_column, v_batch[3];
+    vulkan_source sink; /* one more score for each row, without a key; bytes 0: none */
+    int64_t width, v_row, v_column, v_batch[3], sink_batch[3];
     uint32_t empty_row; /* EMPTY_ROW_*: result of rows whose keys are all masked */
     uint32_t result;
 } vulkan_fused_attention;

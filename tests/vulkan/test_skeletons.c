@@ -348,6 +348,43 @@ static void hidden_keys(void **state)
                       seed);
 }
 
+/* GroupQueryAttention with one more score in each row: of the head, or 0 (smooth_softmax). */
+static void sinks(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 24; seed++) {
+        static const char *const factors[] = { "1", "30", "-1000" };
+        uint64_t random = seed;
+        const int batch = 1 + (int)random_below(&random, 3), shared = 1 + (int)random_below(&random, 2),
+                  heads = shared * (1 + (int)random_below(&random, 3)), size = 4 * (1 + (int)random_below(&random, 5)),
+                  rows = random_below(&random, 3) == 0 ? 1 : 1 + (int)random_below(&random, 9),
+                  past = seed % 8 == 7              ? 2500 /* more scores than shared memory holds */
+                         : random_below(&random, 2) ? 1 + (int)random_below(&random, 40)
+                                                    : 0;
+        const bool smooth = random_below(&random, 3) == 0;
+        char script[1024], lengths[64] = "", states[96] = "";
+
+        for (int b = 0; b < batch; b++) {
+            const size_t used = strlen(lengths);
+
+            (void)snprintf(lengths + used, sizeof lengths - used, "%s%d", b > 0 ? "," : "",
+                           (past > 0 ? rows - 1 : 0) +
+                               (int)random_below(&random, (uint64_t)(past > 0 ? past + 1 : rows)));
+        }
+        if (past > 0)
+            (void)snprintf(states, sizeof states, "pk : %d,%d,%d,%d\npv : %d,%d,%d,%d\n", batch, shared, past + rows,
+                           size, batch, shared, past + rows, size);
+        (void)snprintf(script, sizeof script,
+                       "q : %d,%d,%d\nk : %d,%d,%d\nv : %d,%d,%d\n%sh : %d\nc = [] %s\ns = Mul(h, c)\nm = i[%d] %s\n"
+                       "l = Cast(m) to=6\nn = i[1] %d\nt = Cast(n) to=6\ny, a, b = ms.GroupQueryAttention(q, k, v, %s, "
+                       "l, t%s) num_heads=%d kv_num_heads=%d%s\n=> y, s",
+                       batch, rows, heads * size, batch, rows, shared * size, batch, rows, shared * size, states, heads,
+                       factors[random_below(&random, 3)], batch, lengths, past + rows, past > 0 ? "pk, pv" : "_, _",
+                       smooth ? "" : ", _, _, _, _, s", heads, shared, smooth ? " smooth_softmax=1" : "");
+        vulkan_case_expect(script, 24, "Attention", 0);
+    }
+}
+
 static void layouts(void **state)
 {
     static const vulkan_case_row rows[] = {
@@ -557,8 +594,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest products[] = { cmocka_unit_test(multiplications), cmocka_unit_test(batches),
                                            cmocka_unit_test(convolutions), cmocka_unit_test(halves) };
     const struct CMUnitTest rows[] = { cmocka_unit_test(reductions), cmocka_unit_test(normalisations),
-                                       cmocka_unit_test(attention), cmocka_unit_test(hidden_keys),
-                                       cmocka_unit_test(long_sums) };
+                                       cmocka_unit_test(attention),  cmocka_unit_test(hidden_keys),
+                                       cmocka_unit_test(sinks),      cmocka_unit_test(long_sums) };
     const struct CMUnitTest moves[] = { cmocka_unit_test(layouts), cmocka_unit_test(views), cmocka_unit_test(indexes) };
     const struct CMUnitTest few_bits[] = { cmocka_unit_test(low_bits), cmocka_unit_test(integers) };
     const char *wanted = argc > 1 ? argv[1] : NULL;

@@ -14,6 +14,7 @@ layout(constant_id = ID_OWN + 5) const uint BLOCK = 0u;  // 0: one block; not wi
 layout(constant_id = ID_OWN + 6) const uint HELD = 1u;   // ROWS * WIDTH with blocks
 layout(constant_id = ID_OWN + 7) const uint DEPTHS = 8u; // DEPTH, for the size of shared memory
 layout(constant_id = ID_OWN + 8) const uint K_WIDE = 0u; // bytes of an element of K, if four neighbours are one load
+layout(constant_id = ID_OWN + 9) const uint SINK = 0u;   // 1: each row has one more score, without a key; not BLANK 2
 #define QUERIES (WORD_OWN + 0u)
 #define KEYS (WORD_OWN + 1u)
 #define DEPTH (WORD_OWN + 2u)
@@ -28,7 +29,7 @@ layout(constant_id = ID_OWN + 8) const uint K_WIDE = 0u; // bytes of an element 
 #define OUT_COLUMN (WORD_OWN + 11u)
 #define ALPHA (WORD_OWN + 12u)
 #define ITEMS (WORD_OWN + 13u)
-#define BATCH (WORD_OWN + 14u) // 3 sizes; 3 strides of Q, K, V and the result
+#define BATCH (WORD_OWN + 14u) // 3 sizes; 3 strides of Q, K, V, the result and the sinks
 
 shared float share[SHARED], part[4 * 64];
 shared vec4 query[DEPTHS]; // element d of all rows
@@ -129,8 +130,12 @@ void main()
     float total[4];
     uint begin = 0u;
 
+    // The sink is like a block before the first one, with the weight 1 and no values.
     [[unroll]] for (uint r = 0u; r < ROWS; r++)
-        most[r] = -inf(), total[r] = 0.0;
+        if (SINK != 0u)
+            most[r] = load_a(at[PUSH_OWN + 3], BATCH_AT(15u)), total[r] = 1.0;
+        else
+            most[r] = -inf(), total[r] = 0.0;
     for (uint d = lane; d < word(DEPTH); d += gl_WorkGroupSize.x)
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             query[d][r] = load_a(at[PUSH_OWN], q + r * word(Q_ROW) + d * word(Q_STEP));
@@ -176,7 +181,7 @@ void main()
             barrier();
         }
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            total[r] = BLOCK != 0u ? total[r] * factor[r] + sum[r] : sum[r];
+            total[r] = BLOCK != 0u || SINK != 0u ? total[r] * factor[r] + sum[r] : sum[r];
         for (uint c = lane; c < word(WIDTH); c += gl_WorkGroupSize.x) {
             [[unroll]] for (uint r = 0u; r < ROWS; r++)
                 acc[r] = BLOCK != 0u && begin > 0u ? held[r * word(WIDTH) + c] * factor[r] : 0.0;
