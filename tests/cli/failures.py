@@ -157,6 +157,29 @@ class Failures(unittest.TestCase):
             done = self.inlay("doctor", "open.onnx")
             self.assertIn("Reshape node 'Reshape#0': 1 elements do not fill a shape of 77", done.stderr)
 
+    def test_flags_of_messages(self):
+        """A message names no flag that its verb lacks, for inputs that cannot be random, or whose sizes are assumed."""
+        node, inputs = helper.make_node, []
+        for name, op, dtype, dims in (("picture", "ImageDecoder", TensorProto.UINT8, ["n"]), ("open", "Relu", TensorProto.FLOAT, None),
+                                      ("unnamed", "Relu", TensorProto.FLOAT, [None, 4])):
+            graph = helper.make_graph([node(op, ["x"], ["y"])], "g", [helper.make_tensor_value_info("x", dtype, dims)],
+                                      [helper.make_tensor_value_info("y", dtype, None)])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8), name + ".onnx")
+            inputs.append(name + ".onnx")
+        named = set()
+        for verb in VERBS:
+            behind = QUICK.get(verb, BEHIND.get(verb, ""))
+            if behind is None or verb in ("plugin-check", "bundle"):
+                continue
+            flags = re.findall(r"--[a-z-]+", self.inlay(verb, "--help-all").stdout)
+            for name in inputs:
+                for more in ("", "--errors") if verb == "explain" else ("",):
+                    done = self.inlay(verb, name, *(behind.split() if behind != "@" else [name]), *more.split())
+                    for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"inlay [a-z]+ [^`')]*", "", done.stderr)):
+                        self.assertIn(flag, flags, f"inlay {verb} {name} {behind} {more}: {done.stderr}")
+                        named.add(flag)
+        self.assertLessEqual({"--input", "--data"}, named)
+
     def test_strange_models(self):
         """No verb crashes, and the commands that they print can be typed."""
         commands = {}

@@ -575,7 +575,7 @@ int cmd_compare(int argc, char **argv)
                            args.samples > 0    ? args.samples
                            : args.data == NULL ? RANDOM_SAMPLES
                                                : 0,
-                           cli_caller(&common), comparison.session[0], &set, &diag));
+                           cli_samples_caller(&common), comparison.session[0], &set, &diag));
     list = dataset_samples(set);
     INLAY_TRY(samples_fit(&list, comparison.session[1], &diag));
     INLAY_TRY(run_samples(&comparison, &list, &diag));

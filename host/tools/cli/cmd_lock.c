@@ -116,7 +116,7 @@ static inlay_status open_subject(const lock_args *args, cli_common *common, stru
                            args->samples > 0    ? args->samples
                            : args->data == NULL ? RANDOM_SAMPLES
                                                 : 0,
-                           cli_caller(common), out->session, &out->set, diag));
+                           cli_samples_caller(common), out->session, &out->set, diag));
     out->samples = dataset_samples(out->set);
     if (out->samples.count == 0) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has no samples", args->data);

@@ -46,7 +46,7 @@ inlay_status described_open(cli_common *common, const char *model, const char *d
                           samples > 0    ? samples
                           : data == NULL ? RANDOM_SAMPLES
                                          : 0,
-                          cli_caller(common), *out_session, out_set, diag);
+                          cli_samples_caller(common), *out_session, out_set, diag);
 done:
     return status;
 }

@@ -166,7 +166,7 @@ inlay_status explain_errors(const explain_errors_args *args, cli_common *common,
                            args->samples > 0    ? args->samples
                            : args->data == NULL ? RANDOM_SAMPLES
                                                 : 0,
-                           cli_caller(common), session, &set, diag));
+                           cli_samples_caller(common), session, &set, diag));
     samples = dataset_samples(set);
     if (samples.count == 0) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has no samples", args->data);

@@ -39,9 +39,18 @@ INLAY_NODISCARD inlay_status first_run_make(struct feed *feed, const struct grow
                                             inlay_diag *diag);
 void first_run_deinit(first_run *run, const inlay_session *session);
 
-/* The caller description for feed_make(). */
+/* The caller description for feed_make(), and that of a verb with --data for dataset_open(). */
 static inline feed_caller cli_caller(const cli_common *common)
 {
-    return (feed_caller){ common->options, common->verb, common->quiet, cli_cancel() };
+    return (feed_caller){
+        .options = common->options, .name = common->verb, .quiet = common->quiet, .cancel = cli_cancel()
+    };
+}
+static inline feed_caller cli_samples_caller(const cli_common *common)
+{
+    feed_caller caller = cli_caller(common);
+
+    caller.takes_samples = true;
+    return caller;
 }
 #endif

@@ -281,14 +281,23 @@ static int64_t guessed_size(const struct request *request, uint32_t axis)
     return is_batch(request->session, info, axis) ? 1 : next_length(request);
 }
 
+/* How the user gives the input; value: what --input takes. */
+static const char *other_way(const struct request *request, const char *value, char *text, size_t bytes)
+{
+    if (request->caller->takes_samples)
+        return "samples with --data";
+    (void)snprintf(text, bytes, "it with --input %s=%s", request->info->name, value);
+    return text;
+}
+
 static inlay_status assume_shape(const struct request *request, int64_t *dims, uint32_t *out_rank)
 {
     const inlay_io_info *info = request->info;
+    char way[256];
 
     if (info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK)
-        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT,
-                          "input '%s' has no declared shape: use a file or --input %s=random:SIZES", info->name,
-                          info->name);
+        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT, "input '%s' has no declared shape: give %s",
+                          info->name, other_way(request, "random:SIZES, or a file", way, sizeof way));
     *out_rank = info->rank;
     for (uint32_t i = 0; i < info->rank; i++) {
         dims[i] = info->dims[i];
@@ -372,7 +381,9 @@ void feed_report_sizes(const struct feed *feed, feed_caller caller, const inlay_
     (void)fprintf(stderr, "%s: assumed sizes: %s", caller.name, notes.text);
     if (notes.more > 0)
         (void)fprintf(stderr, " and %u more", notes.more);
-    if (notes.has_unnamed)
+    if (notes.has_unnamed && caller.takes_samples)
+        (void)fprintf(stderr, " (samples: --data)\n");
+    else if (notes.has_unnamed)
         (void)fprintf(stderr, " (--input %s=random:SIZES)\n", notes.input);
     else
         (void)fprintf(stderr, " (--dim NAME=N)\n");
@@ -468,17 +479,18 @@ static inlay_status make_random(const struct request *request, const char *shape
     uint32_t rank = 0;
     inlay_value *tensor = NULL;
     const char *file = file_kind(request);
+    char way[256];
     inlay_status status;
 
     if (file != NULL && shape == NULL)
         return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT,
-                          "input '%s' is a file, whose bytes cannot be random: give it with --input %s=%s, or samples "
-                          "with --data",
-                          info->name, info->name, file);
+                          "input '%s' is a file, whose bytes cannot be random: give %s", info->name,
+                          other_way(request, file, way, sizeof way));
     if (info->kind == INLAY_KIND_MAP)
         return random_map(request, seed, out_value);
     if (info->dtype == INLAY_UNDEFINED)
-        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: use a file", info->name);
+        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: give %s", info->name,
+                          other_way(request, "FILE", way, sizeof way));
     INLAY_TRY(shape != NULL ? parse_shape(request, shape, dims, &rank) : assume_shape(request, dims, &rank));
     if (info->dtype == INLAY_STRING) {
         INLAY_TRY(random_strings(rank, dims, seed, &tensor, request->diag));

@@ -21,6 +21,7 @@ typedef struct feed_caller {
     const char *name;             /* "inlay run", the prefix of notes on stderr */
     bool quiet;                   /* print no notes */
     const uint32_t *cancel;       /* see inlay_run_options.cancel; may be NULL */
+    bool takes_samples;           /* by --data; otherwise values by --input. Messages name the flag */
 } feed_caller;
 
 struct feed {
