@@ -409,7 +409,7 @@ class Folders(unittest.TestCase):
                              ({"sequence_bias": {"1": 2}}, "sequence_bias is not a list of pairs of a list of tokens and a number"),
                              ({"no_repeat_ngram_size": 1.5}, "no_repeat_ngram_size is not a whole number from 0"),
                              ({"top_q": 1, "mirror": "x", "do_sample": True}, "not known, and without effect: 'top_q', 'mirror'"),
-                             ([1], "line")):
+                             ([1], "line 1: not an object")):
             write_text(os.path.join(folder, "generation_config.json"), config)
             with Server(folder) as server:
                 self.assertIn("generation_config.json: " + line, server.log)

@@ -46,6 +46,21 @@ if "$inlay" generate "$model" --prompt a --schema "$folder/wrong.json" 2>"$folde
     exit 1
 fi
 grep -q 'schema' "$folder/refused"
+# One line says what is wrong with standard input or with flags, and the exit code is not 0; lines may end as on Windows.
+refused() { # PART COMMAND...
+    local part=$1
+    shift
+    if "$@" >/dev/null 2>"$folder/refused"; then
+        echo "$*: accepted" && exit 1
+    fi
+    [ "$(wc -l <"$folder/refused")" = 1 ] && grep -q -e "$part" "$folder/refused" && return
+    echo "$*: $(cat "$folder/refused")" && exit 1
+}
+printf 'ab\r\nc\r\nd' | "$inlay" chat "$model" | diff "$folder/said" -
+refused 'standard input: Is a directory' "$inlay" chat "$model" </
+refused 'a NUL at byte 1' "$inlay" chat "$model" < <(printf 'a\0b\n')
+refused '--min-tokens 4 is larger than --tokens 3' "$inlay" generate "$model" --prompt a --tokens 3 --min-tokens 4
+refused '--schema and --grammar exclude' "$inlay" chat "$model" --schema "$folder/wrong.json" --grammar "$folder/wrong.json"
 "$inlay" tokenize "$model" --text 'aZ' | diff - <(printf '97\ta\n90\tZ\n')
 # Each example of --help runs, in a folder with the files that it names; the tokens of this model are all of ASCII.
 examples=$folder/examples

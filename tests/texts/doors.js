@@ -14,7 +14,7 @@ async function main() {
   assert.deepStrictEqual({ ...text.usage, reusedTokens: 0 },
     { promptTokens: prompt.length, generatedTokens: 60, reusedTokens: 0, reason: 'length' });
   assert.strictEqual(await model.generate(await model.tokenize(prompt), how).text(), whole);
-  const other = [...await model.generate(prompt, { ...how, noRepeatNgram: 1 }).text()];
+  const other = [...await model.generate(prompt, { ...how, noRepeatNgramSize: 1 }).text()];
   assert(other.length > 20 && new Set([...prompt, ...other]).size === new Set(prompt).size + other.length);
   assert.notStrictEqual(await model.generate(prompt, { ...how, typicalP: 0.01, minTokens: 2 }).text(), whole);
   const both = await Promise.all([model.generate(prompt, how).text(), model.generate('z', how).text()]);

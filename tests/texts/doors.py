@@ -24,7 +24,7 @@ with inlay.TextModel(path) as model:
     assert len(pieces) > 1 and text.usage == (len(prompt), 60, text.usage.reused_tokens, "length"), text.usage
     assert len(text.tokens) == 60 and model.detokenize(model.tokenize("hello")) == "hello"
     assert str(model.generate(model.tokenize(prompt), **how)) == "".join(pieces)
-    other = list(str(model.generate(prompt, **how, no_repeat_ngram=1)))
+    other = list(str(model.generate(prompt, **how, no_repeat_ngram_size=1)))
     assert len(set(other) - set(prompt)) == len(other) > 20, other
     assert str(model.generate(prompt, **how, typical_p=0.01, min_tokens=2)) != "".join(pieces)
     both = asyncio.run(collect_both(model))  # in the same runs

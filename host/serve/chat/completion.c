@@ -414,7 +414,7 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     base->marks = asked->form != NULL || asked->calls.form != NULL ? completion->marks : NULL;
     base->sampler = asked->sampler;
     base->sampler.state = completion->seed + index;
-    base->rules = base->model->rules;
+    base->rules = base->model->generation.rules;
     base->rules.no_repeat = asked->no_repeat;
     base->banned = &asked->banned;
     choice->calls.form = asked->calls.form;
@@ -622,7 +622,7 @@ static bool find_adapter(struct exchange *exchange, struct completion *completio
 static void take_defaults(completion_request *request, const text_model *model)
 {
     struct sampler *asked = &request->sampler;
-    const struct sampler *defaults = &model->sampler;
+    const struct sampler *defaults = &model->generation.sampler;
     const struct {
         float *value, standard;
     } numbers[] = { { &asked->temperature, defaults->temperature },
@@ -640,9 +640,9 @@ static void take_defaults(completion_request *request, const text_model *model)
         asked->top_k = defaults->top_k;
     asked->prompt_penalty = defaults->prompt_penalty;
     if (request->no_repeat == OPEN_COUNT)
-        request->no_repeat = model->rules.no_repeat;
+        request->no_repeat = model->generation.rules.no_repeat;
     if (!request->has_min_tokens)
-        request->ends.min_tokens = model->rules.min_generated;
+        request->ends.min_tokens = model->generation.rules.min_generated;
 }
 
 /* Adds the tokens of a text that must not occur. */

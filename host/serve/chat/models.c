@@ -181,7 +181,7 @@ void answer_props(struct exchange *exchange)
 
     if (text == NULL)
         return;
-    sampler = &text->sampler;
+    sampler = &text->generation.sampler;
     strbuf_format(to,
                   "{\"default_generation_settings\":{\"n_ctx\":%zu,\"params\":{\"temperature\":%.9g,\"top_k\":%u,"
                   "\"top_p\":%.9g,\"min_p\":%.9g,\"repeat_penalty\":%.9g}},\"total_slots\":%u,\"modalities\":{"

@@ -353,8 +353,9 @@ static inlay_status open_text(struct model *model, inlay_diag *diag)
                  "model '%s': the file has no chat template; chats have the form ChatML, unless a file "
                  "chat_template.jinja is beside it",
                  model->name);
-    if (model->text->warning != NULL)
-        log_line(LOG_WARNING_LINE, "model '%s', version %s: %s", model->name, model->version, model->text->warning);
+    if (model->text->generation.warning != NULL)
+        log_line(LOG_WARNING_LINE, "model '%s', version %s: %s", model->name, model->version,
+                 model->text->generation.warning);
     if (model->settings.max_prompt_bytes > 0)
         model->text->most_bytes = model->settings.max_prompt_bytes;
     return INLAY_OK;

@@ -345,6 +345,9 @@ static inlay_status load_speech(const struct repository *repository, const versi
     source.decoder = speech->decoder->session;
     source.past = speech->past != NULL ? speech->past->session : NULL;
     INLAY_TRY(speech_model_open(&source, &speech->model, diag));
+    if (speech->model->generation.warning != NULL)
+        log_line(LOG_WARNING_LINE, "model '%s', version %s: %s", model->name, model->version,
+                 speech->model->generation.warning);
     log_line(LOG_INFO_LINE, "model '%s', version %s: speech, languages: %zu", model->name, model->version,
              speech->model->tokens.language_count > 0 ? speech->model->tokens.language_count : 1);
 done:

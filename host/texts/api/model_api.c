@@ -65,7 +65,7 @@ inlay_status inlay_text_model_describe(const inlay_text_model *model, inlay_text
                                          .together = text->decode.rows.layout != INLAY_ROWS_ALONE,
                                          .embeds = text->decode.logits == INLAY_NONE,
                                          .adapter_count = model->adapter_count,
-                                         .warning = text->warning };
+                                         .warning = text->generation.warning };
 
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

@@ -110,6 +110,11 @@ void inlay_text_speech_destroy(inlay_text_speech *speech)
     free(speech);
 }
 
+const char *inlay_text_speech_warning(const inlay_text_speech *speech)
+{
+    return speech->model->generation.warning;
+}
+
 inlay_status inlay_text_speech_create(const char *folder, const char *variant, const inlay_options *options,
                                       inlay_text_speech **out_speech, inlay_diag *diag)
 {

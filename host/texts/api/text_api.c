@@ -276,6 +276,8 @@ inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request
     memcpy(&known, request, request->struct_size < sizeof known ? request->struct_size : sizeof known);
     if ((known.flags & ~(uint32_t)KNOWN_FLAGS) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_text_request.flags: unknown flags 0x%x", known.flags);
+    if (known.max_tokens > 0 && known.min_tokens != INLAY_NONE && known.min_tokens > known.max_tokens)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_text_request.min_tokens is larger than max_tokens");
     if (model->model.text->decode.logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s makes embeddings (inlay_text_model_embed), no texts",
                           model->model.path);
@@ -288,10 +290,10 @@ inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request
     text->choice.model = model->model.text;
     text->choice.ends = &text->ends;
     text->choice.scratch = &model->scratch;
-    text->choice.sampler = model->model.text->sampler;
-    text->choice.rules = model->model.text->rules;
-    if (known.no_repeat_ngram != INLAY_NONE)
-        text->choice.rules.no_repeat = known.no_repeat_ngram;
+    text->choice.sampler = model->model.text->generation.sampler;
+    text->choice.rules = model->model.text->generation.rules;
+    if (known.no_repeat_ngram_size != INLAY_NONE)
+        text->choice.rules.no_repeat = known.no_repeat_ngram_size;
     text->ends.min_tokens = known.min_tokens != INLAY_NONE ? known.min_tokens : text->choice.rules.min_generated;
     text->choice.decoding = (decoding_text){ .choose = choose, .is_over = is_over, .guess = guess, .end = end };
     INLAY_TRY(find_adapter(model, known.adapter, &text->choice.decoding.adapter, diag));

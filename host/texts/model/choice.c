@@ -241,12 +241,13 @@ bool text_choice_is_full(const text_choice *choice)
 /* Number of texts that end the text: of the request, and of the model after them. */
 static uint32_t stop_count(const text_choice *choice)
 {
-    return choice->ends->stop_count + choice->model->stop_count;
+    return choice->ends->stop_count + choice->model->generation.stop_count;
 }
 
 static const char *stop_of(const text_choice *choice, uint32_t i)
 {
-    return i < choice->ends->stop_count ? choice->ends->stops[i] : choice->model->stops[i - choice->ends->stop_count];
+    return i < choice->ends->stop_count ? choice->ends->stops[i]
+                                        : choice->model->generation.stops[i - choice->ends->stop_count];
 }
 
 bool text_choice_find_stop(text_choice *choice)

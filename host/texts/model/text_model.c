@@ -3,7 +3,6 @@
 #include "base/path.h"
 #include "texts/chat/tool_form.h"
 #include "texts/draft/onnx_file.h"
-#include "texts/model/generation.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -78,23 +77,14 @@ static bool find_ends(text_model *text, const text_source *source)
     return good;
 }
 
-/* The JSON of generation_config.json, {} without one; NULL: diag says why it cannot be read. */
-static json_t *load_generation(const text_source *source, inlay_diag *diag)
+/* generation_config.json. */
+static inlay_status load_generation(const text_source *source, json_t **out_root, inlay_diag *diag)
 {
     static const char name[] = "generation_config.json";
-    const char *inner = find_property(source, name);
-    char file[PATH_MAX] = "";
-    json_error_t error = { .line = 0 };
-    json_t *root = inner != NULL                         ? json_loads(inner, 0, &error)
-                   : find_file(source->path, name, file) ? json_load_file(file, 0, &error)
-                                                         : json_object();
+    char file[PATH_MAX];
 
-    if (json_is_object(root))
-        return root;
-    (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: line %d: %s", name, error.line,
-                     root != NULL ? "not an object" : error.text);
-    json_decref(root);
-    return NULL;
+    return generation_parse(find_property(source, name), find_file(source->path, name, file) ? file : NULL, out_root,
+                            diag);
 }
 
 /* The text of the token that templates print for an image, by config.json: that before an image, if there is one, or
@@ -461,12 +451,8 @@ inlay_status text_model_open(const text_source *source, text_model **out_text, i
         status = no_memory(diag, "for the tokenizer");
         goto done;
     }
-    generation = load_generation(source, diag);
-    if (generation == NULL) {
-        status = INLAY_INVALID_ARGUMENT;
-        goto done;
-    }
-    INLAY_TRY(generation_read(generation, text, diag));
+    INLAY_TRY(load_generation(source, &generation, diag));
+    INLAY_TRY(generation_read(generation, GENERATION_TEXT, text->ends, text->end_count, &text->generation, diag));
     find_context(text, source);
     find_pooling(text, source);
     find_most_bytes(text);
@@ -515,11 +501,7 @@ void text_model_close(text_model *model)
     free(model->pair_template);
     free(model->tool_form);
     free(model->ends);
-    for (uint32_t i = 0; i < model->stop_count; i++)
-        free(model->stops[i]);
-    free(model->stops);
-    rules_deinit(&model->rules);
-    free(model->warning);
+    generation_deinit(&model->generation);
     free(model->begin);
     free(model->end);
     for (size_t i = 0; i < sizeof model->fill / sizeof *model->fill; i++)

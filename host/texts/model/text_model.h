@@ -5,9 +5,8 @@
 #include "texts/chat/tool_form.h"
 #include "texts/decode/model.h"
 #include "texts/grammar/grammar_tokens.h"
+#include "texts/tokens/generation.h"
 #include "texts/template/template.h"
-#include "texts/tokens/rules.h"
-#include "texts/tokens/sampler.h"
 #include "texts/tokens/tokenizer.h"
 
 /* How a chat template takes the content of messages: as texts, or as lists of parts. */
@@ -29,14 +28,9 @@ typedef struct text_model {
     uint32_t scores; /* output `logits` [texts, 1] of a model that reads two texts together; INLAY_NONE: missing */
     int64_t *ends;   /* [end_count] tokens that end a text */
     uint32_t end_count;
-    char **stops; /* [stop_count] texts before which a text ends; none is empty */
-    uint32_t stop_count;
     token_index *index;    /* the vocabulary, for grammars; made by text_model_index() */
     ascii_set *characters; /* [tokenizer_count()] of each token; made by text_model_characters() */
-    /* What generation_config.json says of the choice of a token, for requests that do not: generation.h. */
-    struct sampler sampler;
-    token_rules rules;
-    char *warning;        /* what of it has no effect: a line; NULL: nothing */
+    generation_settings generation;
     size_t most_bytes;    /* of a text before it is split into tokens */
     text_pooling pooling; /* how an embedding is computed from the vectors of the tokens */
     bool is_normalized;   /* embeddings are normalised to the length 1 */

@@ -10,12 +10,6 @@ static void forbid(float *logits, size_t words, int64_t from, int64_t to)
         logits[i] = -INFINITY;
 }
 
-static void forbid_list(float *logits, size_t words, const int64_t *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        forbid(logits, words, list[i], list[i] + 1);
-}
-
 static float largest(const float *logits, size_t count)
 {
     float most = -INFINITY;
@@ -61,18 +55,12 @@ static void mask_times(const speech_tokens *tokens, const int64_t *written, size
         forbid(logits, words, first + tokens->initial_time + 1, all);
 }
 
-void speech_rules_mask(const speech_tokens *tokens, bool has_times, const int64_t *written, size_t count, float *logits,
-                       size_t words)
+void speech_rules_mask(const speech_tokens *tokens, const int64_t *written, size_t count, float *logits, size_t words)
 {
     const size_t texts = tokens->first_time < 0               ? words
                          : (size_t)tokens->first_time < words ? (size_t)tokens->first_time
                                                               : words;
 
-    if (count == 0)
-        forbid_list(logits, words, tokens->begin_suppressed, tokens->begin_suppressed_count);
-    forbid_list(logits, words, tokens->suppressed, tokens->suppressed_count);
-    if (!has_times)
-        return;
     mask_times(tokens, written, count, logits, words);
     /* A time comes if all times together are more probable than the most probable text. */
     if (texts < words && speech_log_sum(logits + texts, words - texts) > (double)largest(logits, texts))

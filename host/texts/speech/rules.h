@@ -4,9 +4,9 @@
 #define TEXTS_SPEECH_RULES_H
 #include "texts/speech/speech.h"
 
-/* Makes tokens that may not come next impossible. written: [count] of the window so far, without its prompt. */
-void speech_rules_mask(const speech_tokens *tokens, bool has_times, const int64_t *written, size_t count, float *logits,
-                       size_t words);
+/* Makes tokens that may not come next in a window with times impossible. written: [count] of the window so far, without
+ * its prompt. */
+void speech_rules_mask(const speech_tokens *tokens, const int64_t *written, size_t count, float *logits, size_t words);
 /* Whether the text of a window is good: tokens [count] without its end token, the mean of their log probabilities, the
  * probability of no speech. */
 typedef enum speech_verdict {

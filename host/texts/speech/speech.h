@@ -8,7 +8,7 @@
 #define TEXTS_SPEECH_H
 #include "base/strbuf.h"
 #include "texts/decode/model.h"
-#include "texts/tokens/sampler.h"
+#include "texts/tokens/generation.h"
 #include "texts/tokens/tokenizer.h"
 #include <limits.h>
 
@@ -44,12 +44,8 @@ typedef struct speech_language {
 /* Tokens with a meaning; -1: the model has none. */
 typedef struct speech_tokens {
     int64_t start, end, previous, transcribe, translate, no_speech, no_times;
-    int64_t first_time;   /* the token of 0 s; each later one is 0.02 s more */
-    int64_t initial_time; /* largest index of the first time of a window; -1: any */
-    int64_t *suppressed;  /* [suppressed_count] never chosen; owned */
-    size_t suppressed_count;
-    int64_t *begin_suppressed; /* [begin_suppressed_count] not the first token of a window; owned */
-    size_t begin_suppressed_count;
+    int64_t first_time;         /* the token of 0 s; each later one is 0.02 s more */
+    int64_t initial_time;       /* largest index of the first time of a window; -1: any */
     speech_language *languages; /* [language_count] owned; none: the model has one language */
     size_t language_count;
     size_t most; /* of a window with its prompt */
@@ -75,6 +71,7 @@ typedef struct speech_model {
     speech_decoder decoder, next; /* next: decoder_with_past_model; its session is NULL: the decoder does without */
     struct tokenizer *tokenizer;
     speech_tokens tokens;
+    generation_settings generation;
     speech_doubts doubts;
     struct spectrogram *spectrogram; /* owned */
     int64_t rate;                    /* samples a second */

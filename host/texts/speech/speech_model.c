@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static json_t *load_json(const char *folder, const char *name)
 {
@@ -64,6 +65,15 @@ inlay_status speech_files_find(const char *folder, const char *variant, speech_f
     return status;
 }
 
+/* generation_config.json. */
+static inlay_status load_generation(const char *folder, json_t **out_root, inlay_diag *diag)
+{
+    char path[PATH_MAX];
+
+    (void)snprintf(path, sizeof path, "%.4000s/generation_config.json", folder);
+    return generation_parse(NULL, access(path, F_OK) == 0 ? path : NULL, out_root, diag);
+}
+
 /* The files of the folder's settings. */
 typedef struct speech_settings {
     json_t *config, *generation, *preprocessor; /* config.json, generation_config.json, preprocessor_config.json */
@@ -90,54 +100,24 @@ static inlay_status read_number(const json_t *value, const char *name, int64_t l
     return INLAY_OK;
 }
 
-static inlay_status read_tokens(const json_t *value, const char *name, int64_t **out, size_t *out_count,
-                                inlay_diag *diag)
+/* Reads the rules of generation_config.json. Older exports have suppressed tokens in config.json. */
+static inlay_status find_rules(speech_model *model, const speech_settings *settings, inlay_diag *diag)
 {
-    const size_t count = json_array_size(value);
+    static const char *const names[] = { "suppress_tokens", "begin_suppress_tokens" };
+    json_t *members = json_copy(settings->generation);
+    inlay_status status = members != NULL ? INLAY_OK : no_memory(diag, "for generation_config.json");
 
-    if (value == NULL || json_is_null(value))
-        return INLAY_OK;
-    *out = calloc(count + 1, sizeof **out);
-    if (*out == NULL)
-        return no_memory(diag, "for %s", name);
-    for (size_t i = 0; i < count; i++) {
-        const json_t *token = json_array_get(value, i);
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == INLAY_OK; i++) {
+        json_t *older = json_object_get(settings->config, names[i]);
 
-        if (!json_is_integer(token))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has an element that is no token", name);
-        if (json_integer_value(token) >= 0) /* -1: nothing is suppressed */
-            (*out)[(*out_count)++] = json_integer_value(token);
+        if (older != NULL && json_object_get(members, names[i]) == NULL &&
+            json_object_set(members, names[i], older) != 0)
+            status = no_memory(diag, "for generation_config.json");
     }
-    return json_is_array(value) ? INLAY_OK : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is not an array", name);
-}
-
-/* Settings that would change the text and are not followed, unless they have the value that has no effect. */
-static inlay_status check_generation(const json_t *generation, inlay_diag *diag)
-{
-    static const struct {
-        const char *name;
-        double neutral;
-    } rows[] = { { "num_beams", 1 },       { "repetition_penalty", 1 }, { "no_repeat_ngram_size", 0 },
-                 { "num_beam_groups", 1 }, { "length_penalty", 1 },     { "diversity_penalty", 0 },
-                 { "min_length", 0 },      { "min_new_tokens", 0 },     { "encoder_repetition_penalty", 1 },
-                 { "guidance_scale", 1 },  { "penalty_alpha", 0 },      { "encoder_no_repeat_ngram_size", 0 } };
-    static const char *const names[] = {
-        "bad_words_ids",      "force_words_ids", "sequence_bias", "constraints", "exponential_decay_length_penalty",
-        "watermarking_config"
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const json_t *value = json_object_get(generation, rows[i].name);
-
-        if (value != NULL && !json_is_null(value) && json_number_value(value) != rows[i].neutral)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "generation_config.json: %s is not supported; remove it",
-                              rows[i].name);
-    }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (json_object_get(generation, names[i]) != NULL && !json_is_null(json_object_get(generation, names[i])))
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "generation_config.json: %s is not supported; remove it",
-                              names[i]);
-    return INLAY_OK;
+    if (status == INLAY_OK)
+        status = generation_read(members, GENERATION_SPEECH, &model->tokens.end, 1, &model->generation, diag);
+    json_decref(members);
+    return status;
 }
 
 /* A threshold of generation_config.json by its name in transformers; null: none. */
@@ -235,10 +215,6 @@ static inlay_status find_tokens(speech_model *model, const speech_settings *sett
     INLAY_TRY(read_number(json_object_get(settings->config, "max_target_positions"), "max_target_positions", 8, 1 << 20,
                           &context, diag));
     tokens->most = (size_t)(most < context ? most : context);
-    INLAY_TRY(read_tokens(setting_of(settings, "suppress_tokens"), "suppress_tokens", &tokens->suppressed,
-                          &tokens->suppressed_count, diag));
-    INLAY_TRY(read_tokens(setting_of(settings, "begin_suppress_tokens"), "begin_suppress_tokens",
-                          &tokens->begin_suppressed, &tokens->begin_suppressed_count, diag));
     INLAY_TRY(find_languages(model, settings, diag));
 done:
     return status;
@@ -446,9 +422,9 @@ static inlay_status open_parts(speech_model *model, const char *folder, const sp
         status = inlay_fail(diag, is_shortage(error) ? INLAY_IO_ERROR : INLAY_INVALID_ARGUMENT, "%s", error);
         goto done;
     }
-    INLAY_TRY(check_generation(settings->generation, diag));
     INLAY_TRY(find_doubts(settings->generation, &model->doubts, diag));
     INLAY_TRY(find_tokens(model, settings, diag));
+    INLAY_TRY(find_rules(model, settings, diag));
     INLAY_TRY(find_spectrogram(model, settings, diag));
     INLAY_TRY(find_encoder(model, diag));
     INLAY_TRY(find_decoders(model, settings, diag));
@@ -458,9 +434,8 @@ done:
 
 inlay_status speech_model_open(const speech_source *source, speech_model **out_model, inlay_diag *diag)
 {
-    speech_settings settings = { load_json(source->folder, "config.json"),
-                                 load_json(source->folder, "generation_config.json"),
-                                 load_json(source->folder, "preprocessor_config.json") };
+    speech_settings settings = { .config = load_json(source->folder, "config.json"),
+                                 .preprocessor = load_json(source->folder, "preprocessor_config.json") };
     speech_model *model = calloc(1, sizeof *model);
     inlay_diag failure = INLAY_DIAG_INIT;
     inlay_status status;
@@ -472,7 +447,9 @@ inlay_status speech_model_open(const speech_source *source, speech_model **out_m
         model->encoder.session = source->encoder;
         model->decoder.model.session = source->decoder;
         model->next.model.session = source->past;
-        status = open_parts(model, source->folder, &settings, &failure);
+        status = load_generation(source->folder, &settings.generation, &failure);
+        if (status == INLAY_OK)
+            status = open_parts(model, source->folder, &settings, &failure);
         if (status != INLAY_OK)
             status = inlay_fail(diag, status, "%.200s: %s", source->folder, failure.text);
     }
@@ -503,8 +480,7 @@ void speech_model_close(speech_model *model)
         spectrogram_deinit(model->spectrogram);
     free(model->spectrogram);
     tokenizer_close(model->tokenizer);
-    free(model->tokens.suppressed);
-    free(model->tokens.begin_suppressed);
+    generation_deinit(&model->generation);
     free(model->tokens.languages);
     free(model->is_cross);
     free(model);

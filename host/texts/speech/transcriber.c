@@ -278,6 +278,7 @@ static inlay_status begin_prompt(struct lane *lane, decode_step **out_step, inla
     lane->phase = LANE_WRITES;
     lane->logprob = lane->no_speech = 0;
     lane->sampler.temperature = lane->temperature;
+    lane->sampler.prompt_count = lane->begin;
     lane->sampler.state = (uint64_t)text->seek; /* the same text for the same window, whatever came before */
     return begin_tokens(lane, out_step, diag);
 }
@@ -381,20 +382,44 @@ static double no_speech_of(const struct lane *lane, const decode_output *all)
     return exp((double)logits[token] - speech_log_sum(logits, lane->words));
 }
 
+/* Changes lane->logits by the rules of generation_config.json, and those of times. false: out of memory. */
+static bool apply_rules(struct lane *lane)
+{
+    const speech_tokens *tokens = &lane->model->tokens;
+    const token_rules *rules = &lane->model->generation.rules;
+    const size_t written = lane->count - lane->begin;
+    const token_place place = { .tokens = lane->tokens,
+                                .count = lane->count,
+                                .prompt_count = lane->begin,
+                                .ends = &tokens->end,
+                                .end_count = 1,
+                                .forbids_ends = lane->count < rules->min_tokens || written < rules->min_generated,
+                                .is_last = lane->count + 1 >= tokens->most };
+
+    rules_weigh(&rules->sequences, &place, lane->logits, lane->words);
+    if (!sampler_penalize(&lane->sampler, lane->logits, lane->words, lane->tokens, lane->count))
+        return false;
+    rules_restrict(rules, &place, lane->logits, lane->words);
+    if (lane->text->has_times)
+        speech_rules_mask(tokens, lane->tokens + lane->begin, written, lane->logits, lane->words);
+    return true;
+}
+
 /* Chooses the next token of the window. */
 static inlay_status write_token(struct lane *lane, const decode_output *all, decode_step **out_step, inlay_diag *diag)
 {
     const speech_tokens *tokens = &lane->model->tokens;
-    const int64_t *written = lane->tokens + lane->begin;
     double sum;
     int64_t token;
 
     if (lane->count == lane->begin)
         lane->no_speech = no_speech_of(lane, all);
-    speech_rules_mask(tokens, lane->text->has_times, written, lane->count - lane->begin, lane->logits, lane->words);
+    if (!apply_rules(lane))
+        return no_memory(diag, "to choose a token");
     sum = speech_log_sum(lane->logits, lane->words);
     if (!isfinite(sum))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the decoder gives no token a probability");
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "no token may come next: the decoder and generation_config.json exclude all");
     memcpy(lane->scratch, lane->logits, lane->words * sizeof *lane->scratch);
     token = sampler_next(&lane->sampler, lane->scratch, lane->words);
     if (token < 0)
@@ -483,8 +508,7 @@ static inlay_status begin(struct lane *lane, decode_step **out_step, inlay_diag 
     else if (text->sound.heard > lane->model->window_frames) /* they say where windows begin */
         text->has_times = true;
     sampler_deinit(&lane->sampler);
-    lane->sampler = (struct sampler)SAMPLER_INIT;
-    lane->sampler.temperature = text->temperature;
+    lane->sampler = lane->model->generation.sampler;
     status = open_lane(lane, diag);
     if (status == INLAY_OK)
         status = read_prompt(lane, diag);

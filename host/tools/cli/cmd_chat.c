@@ -2,6 +2,7 @@
 #include "cli/screen.h"
 #include "cli/text_work.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,30 +81,37 @@ static line_editor open_editor(void)
     return editor;
 }
 
-/* The next line without its end, for free(); NULL: there is none. */
-static char *next_line(const line_editor *editor)
+/* The next line without its end, for free(); *out is NULL: there is none. */
+static inlay_status next_line(const line_editor *editor, char **out, inlay_diag *diag)
 {
-    char *line = NULL;
     size_t room = 0;
     ssize_t bytes;
 
+    *out = NULL;
     if (editor->read != NULL) {
-        line = editor->read("> ");
-        if (line != NULL && line[0] != '\0')
-            (void)editor->add(line);
-        return line;
+        *out = editor->read("> ");
+        if (*out != NULL && (*out)[0] != '\0')
+            (void)editor->add(*out);
+        return INLAY_OK;
     }
     if (isatty(STDIN_FILENO)) {
         (void)printf("> ");
         (void)fflush(stdout);
     }
-    bytes = getline(&line, &room, stdin);
+    errno = 0;
+    bytes = getline(out, &room, stdin);
     if (bytes <= 0) {
-        free(line);
-        return NULL;
+        free(*out);
+        *out = NULL;
+        return is_interrupted() || !ferror(stdin)
+                   ? INLAY_OK
+                   : inlay_fail(diag, INLAY_IO_ERROR, "standard input: %s", strerror(errno));
     }
-    line[strcspn(line, "\n")] = '\0';
-    return line;
+    if (strlen(*out) < (size_t)bytes)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "standard input: a line has a NUL at byte %zu", strlen(*out));
+    while (bytes > 0 && ((*out)[bytes - 1] == '\n' || (*out)[bytes - 1] == '\r'))
+        (*out)[--bytes] = '\0';
+    return INLAY_OK;
 }
 
 static inlay_status add_message(json_t *messages, const char *role, const char *text, size_t bytes, inlay_diag *diag)
@@ -194,9 +202,9 @@ static inlay_status converse(inlay_text_model *model, inlay_text_request *reques
     inlay_status status = begin(messages, args->system, diag);
     uint32_t images = (uint32_t)request->image_count;
     bool ends = false;
-    char *line;
+    char *line = NULL;
 
-    while (status == INLAY_OK && !ends && (line = next_line(&editor)) != NULL) {
+    while (status == INLAY_OK && !ends && (status = next_line(&editor, &line, diag)) == INLAY_OK && line != NULL) {
         if (line[0] == '/' && isatty(STDIN_FILENO))
             status = obey(line, messages, args->system, &ends, diag);
         else if (line[0] != '\0')
@@ -206,13 +214,15 @@ static inlay_status converse(inlay_text_model *model, inlay_text_request *reques
         if (status == INLAY_OK && line[0] != '\0' && !(line[0] == '/' && isatty(STDIN_FILENO)))
             status = answer(model, request, messages, prints, diag);
         free(line);
+        line = NULL;
     }
+    free(line);
     return status;
 }
 
 int cmd_chat(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc_chat, options_of_chat, NULL };
+    static const cli_verb verb = { "MODEL", doc_chat, options_of_chat, text_finish };
     const struct sigaction stop = { .sa_handler = interrupt };
     text_args args = TEXT_ARGS_INIT;
     struct strbuf files[2] = { { 0 } }, image_files[TEXT_IMAGES] = { { 0 } };

@@ -22,7 +22,7 @@ static const cli_option options_of_generate[] = {
 
 int cmd_generate(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc_generate, options_of_generate, NULL };
+    static const cli_verb verb = { "MODEL", doc_generate, options_of_generate, text_finish };
     text_args args = TEXT_ARGS_INIT;
     struct strbuf files[2] = { { 0 } }, prompt = { 0 }, said = { 0 };
     inlay_text_model *model = NULL;

@@ -89,6 +89,8 @@ int cmd_transcribe(int argc, char **argv)
     INLAY_TRY(text_work_bytes(args.files[1], &file, &diag));
     INLAY_TRY(inlay_text_speech_create(args.files[0], args.variant, common.options, &speech, &diag));
     cli_progress_clear();
+    if (inlay_text_speech_warning(speech) != NULL)
+        cli_write_line(&common, 1, inlay_text_speech_warning(speech));
     sound.file = file.size > 0 ? file.data : "";
     sound.bytes = file.size;
     sound.language = args.language;

@@ -3,6 +3,17 @@
 #include <errno.h>
 #include <string.h>
 
+bool text_finish(void *user, struct argp_state *state)
+{
+    const text_args *args = user;
+
+    if (args->schema != NULL && args->grammar != NULL)
+        cli_refuse(state, CLI_USAGE, "--schema and --grammar exclude each other");
+    if (args->min_tokens != TEXT_OPEN && args->max_tokens > 0 && args->min_tokens > args->max_tokens)
+        cli_refuse(state, CLI_USAGE, "--min-tokens %u is larger than --tokens %u", args->min_tokens, args->max_tokens);
+    return true;
+}
+
 error_t text_take_stop(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
     text_args *args = field;
@@ -85,7 +96,7 @@ inlay_status text_work_request(const text_args *args, inlay_text_request *reques
     request->top_p = (float)args->top_p;
     request->min_p = (float)args->min_p;
     request->typical_p = (float)args->typical_p;
-    request->no_repeat_ngram = args->no_repeat != TEXT_OPEN ? args->no_repeat : INLAY_NONE;
+    request->no_repeat_ngram_size = args->no_repeat != TEXT_OPEN ? args->no_repeat : INLAY_NONE;
     request->min_tokens = args->min_tokens != TEXT_OPEN ? args->min_tokens : INLAY_NONE;
     request->repetition_penalty = (float)args->penalty;
     if (args->schema != NULL)

@@ -28,6 +28,8 @@ typedef struct text_args {
         .top_p = -1, .min_p = -1, .typical_p = -1, .penalty = -1                                                       \
     }
 
+/* Refuses options that exclude each other. */
+bool text_finish(void *user, struct argp_state *state);
 error_t text_take_stop(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* The rows of generate and chat. */
 #define TEXT_OPTIONS                                                                                                   \
@@ -42,7 +44,7 @@ error_t text_take_stop(const cli_option *option, void *field, char *arg, struct 
           CLI_NUMBER(text_args, typical_p, 0, 1) },                                                                    \
         { "repetition-penalty", "R", "Make tokens of the text less probable",                                          \
           CLI_NUMBER(text_args, penalty, 0.01, 100) },                                                                 \
-        { "no-repeat-ngram", "N", "Repeat no N tokens in succession", CLI_NUMBER(text_args, no_repeat, 0, 1e6) },      \
+        { "no-repeat-ngram-size", "N", "Repeat no N tokens in succession", CLI_NUMBER(text_args, no_repeat, 0, 1e6) }, \
         { "min-tokens", "N", "End after at least N tokens", CLI_NUMBER(text_args, min_tokens, 0, 1e9) },               \
         { "seed", "N", "The same seed gives the same text", CLI_NUMBER(text_args, seed, 0, 9e15) },                    \
         { "stop", "TEXT", "End before this text; may be repeated", CLI_CALL_ALL(text_take_stop) },                     \

@@ -97,7 +97,7 @@ export interface Sampling {
   presencePenalty?: number;
   frequencyPenalty?: number;
   /** So many tokens in succession do not occur twice in the text; 0: no limit. */
-  noRepeatNgram?: number;
+  noRepeatNgramSize?: number;
   minTokens?: number;
   /** The same seed gives the same text; undefined: another one each time. */
   seed?: number;

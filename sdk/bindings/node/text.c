@@ -329,7 +329,7 @@ static inlay_status run_begin(text_call *call)
     request.presence_penalty = (float)numbers[8];
     request.frequency_penalty = (float)numbers[9];
     request.typical_p = (float)numbers[10];
-    request.no_repeat_ngram = (uint32_t)numbers[11];
+    request.no_repeat_ngram_size = (uint32_t)numbers[11];
     request.min_tokens = (uint32_t)numbers[12];
     call->text = calloc(1, sizeof *call->text);
     if (call->text == NULL)

@@ -48,7 +48,8 @@ function refuseOthers(options, known) {
 }
 
 const SAMPLING = ['maxTokens', 'temperature', 'topK', 'topP', 'minP', 'typicalP', 'repetitionPenalty', 'presencePenalty',
-  'frequencyPenalty', 'noRepeatNgram', 'minTokens', 'seed', 'stop', 'schema', 'grammar', 'adapter', 'ignoreEnds', 'rendered'];
+  'frequencyPenalty', 'noRepeatNgramSize', 'minTokens', 'seed', 'stop', 'schema', 'grammar', 'adapter', 'ignoreEnds',
+  'rendered'];
 
 /* A text in progress: an async iterator of its pieces. Several texts of a model share runs. */
 class Text {
@@ -122,7 +123,7 @@ class TextModel {
       numberOf('topP', options.topP, -1), numberOf('minP', options.minP, -1),
       numberOf('repetitionPenalty', options.repetitionPenalty, -1), numberOf('presencePenalty', options.presencePenalty, 0),
       numberOf('frequencyPenalty', options.frequencyPenalty, 0), numberOf('typicalP', options.typicalP, -1),
-      countOf('noRepeatNgram', options.noRepeatNgram, OPEN), countOf('minTokens', options.minTokens, OPEN)];
+      countOf('noRepeatNgramSize', options.noRepeatNgramSize, OPEN), countOf('minTokens', options.minTokens, OPEN)];
     return new Text(native().begin(this.#handle, texts, isText ? [] : prompt, stops, numbers));
   }
 

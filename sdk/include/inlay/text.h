@@ -180,8 +180,8 @@ typedef struct inlay_text_request {
     /* sample from tokens of this total probability whose information is nearest to its mean, 0 to 1 (1) */
     float typical_p;
     /* no sequence of this number of tokens occurs twice in the text; 0: no limit; INLAY_NONE: that of the model (0) */
-    uint32_t no_repeat_ngram;
-    /* generated tokens before an end token may end the text; INLAY_NONE: that of the model (0) */
+    uint32_t no_repeat_ngram_size;
+    /* generated tokens before an end token may end the text, at most max_tokens; INLAY_NONE: that of the model (0) */
     uint32_t min_tokens;
     uint32_t reserved;
 } inlay_text_request;
@@ -260,6 +260,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_text_speech_create(const char *fold
                                                                 inlay_text_speech **out_speech, inlay_diag *diag);
 /* NULL is a no-op. */
 INLAY_API void inlay_text_speech_destroy(inlay_text_speech *speech);
+/* A line: members of generation_config.json without effect; NULL: none. Valid until the model is destroyed. */
+INLAY_API const char *inlay_text_speech_warning(const inlay_text_speech *speech);
 
 /* A sound. Zero it, then set struct_size. The pointers are read during the call. */
 typedef struct inlay_text_sound {

@@ -429,6 +429,58 @@ class Speech(unittest.TestCase):
         for task in "transcriptions", "translations":
             self.assertEqual(list(paths[f"/v1/audio/{task}"]["post"]["requestBody"]["content"]), ["multipart/form-data"])
 
+    def test_generation_config(self):
+        """The rules of generation_config.json, as for texts: members that are not known are named, and so are those that
+        ask for another way of choosing tokens."""
+        folder, sound = os.path.join(tempfile.mkdtemp(), "rules"), os.path.join(self.root, "short.wav")
+        self.addCleanup(shutil.rmtree, os.path.dirname(folder))
+        shutil.copytree(os.path.join(self.root, "tiny"), folder)
+        with open(os.path.join(folder, "generation_config.json"), encoding="utf-8") as file:
+            settings = json.load(file)
+
+        def segments(**more):
+            """The tokens of each segment."""
+            whisper.write(folder, "generation_config.json", dict(settings, **more))
+            with Server(folder) as server:
+                self.assertNotIn("without effect", server.log)
+                return [one["tokens"] for one in server.ask(wav(SHORT.tobytes()), response_format="verbose_json")["segments"]]
+
+        def first_repeated(tokens, size):
+            seen = [tuple(tokens[i:i + size]) for i in range(len(tokens) - size + 1)]
+            return len(set(seen)) < len(seen)
+
+        with open(sound, "wb") as file:
+            file.write(wav(SHORT.tobytes()))
+        plain = segments()
+        words = [token for tokens in plain for token in tokens]
+        self.assertEqual(segments(alignment_heads=[[0, 1]], lang_to_id={}, task="transcribe", forced_decoder_ids=[[1, 2]],
+                                  return_timestamps=True, length_penalty=1, num_beams=1, condition_on_prev_tokens=False,
+                                  stop_strings=None, min_length=0), plain)
+        self.assertFalse(set(words[:1]) & {token for tokens in segments(suppress_tokens=settings["suppress_tokens"] + words[:1])
+                                           for token in tokens})
+        self.assertNotEqual(segments(bad_words_ids=[words[:1]]), plain)
+        for size in 1, 2:
+            for tokens in segments(no_repeat_ngram_size=size):
+                self.assertFalse(first_repeated(tokens, size), tokens)
+        for config, line in (({"top_q": 1, "mirror": "x", "median_filter_width": 7},
+                              "not known, and without effect: 'top_q', 'mirror'"),
+                             ({"condition_on_prev_tokens": True}, "condition_on_prev_tokens is not supported; remove it"),
+                             ({"encoder_repetition_penalty": 2}, "encoder_repetition_penalty: only 1 is supported; remove it"),
+                             ({"stop_strings": "x"}, "stop_strings is not supported; remove it"),
+                             ({"guidance_scale": 2}, "guidance_scale: only 1 is supported; remove it"),
+                             ({"repetition_penalty": "x"}, "repetition_penalty is not a number from 0.01 to 100")):
+            whisper.write(folder, "generation_config.json", dict(settings, **config))
+            with Server(folder) as server:
+                self.assertIn("generation_config.json: " + line, server.log)
+            made = subprocess.run([CLI, "transcribe", folder, sound], capture_output=True, text=True, check=False)
+            self.assertEqual(made.returncode == 0, "without effect" in line, made.stderr)
+            self.assertIn("generation_config.json: " + line, made.stderr)
+        for damaged, line in ("[1]", "line 1: not an object"), ('{"top_p": 1,\n', "line 2: "):
+            with open(os.path.join(folder, "generation_config.json"), "w", encoding="utf-8") as file:
+                file.write(damaged)
+            with Server(folder) as server:
+                self.assertIn("generation_config.json: " + line, server.log)
+
     def test_folders(self):
         """A folder by itself; the only model for speech answers also for another name. What is not understood is
         refused by name when the model is loaded."""
@@ -437,8 +489,8 @@ class Speech(unittest.TestCase):
             want = server.ask(wav(SHORT.tobytes()))
             self.assertEqual(server.ask(wav(SHORT.tobytes()), model="whisper-1"), want)
         for file, key, value, words in (
-                ("generation_config.json", "num_beams", 5, "num_beams is not supported"),
-                ("generation_config.json", "suppress_tokens", ["a"], "suppress_tokens has an element"),
+                ("generation_config.json", "num_beams", 5, "num_beams: only 1 is supported; remove it"),
+                ("generation_config.json", "suppress_tokens", ["a"], "suppress_tokens is not a list of tokens"),
                 ("preprocessor_config.json", "feature_size", 128, "feature_size is 128, but num_mel_bins"),
                 ("preprocessor_config.json", "feature_extractor_type", "Other", "is not WhisperFeatureExtractor"),
                 ("preprocessor_config.json", "dither", 0.1, "dither is not supported"),

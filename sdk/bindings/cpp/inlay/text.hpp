@@ -28,7 +28,7 @@ struct TextModelOptions {
 struct Sampling {
     std::uint32_t max_tokens = 0;
     float temperature = -1, top_p = -1, min_p = -1, typical_p = -1, repetition_penalty = -1;
-    std::uint32_t no_repeat_ngram = INLAY_NONE, min_tokens = INLAY_NONE; // INLAY_NONE: those of the model
+    std::uint32_t no_repeat_ngram_size = INLAY_NONE, min_tokens = INLAY_NONE; // INLAY_NONE: those of the model
     float presence_penalty = 0, frequency_penalty = 0;
     std::int32_t top_k = -1;
     std::uint64_t seed = 0;
@@ -298,7 +298,7 @@ class TextModel
         request.top_p = how.top_p;
         request.min_p = how.min_p;
         request.typical_p = how.typical_p;
-        request.no_repeat_ngram = how.no_repeat_ngram;
+        request.no_repeat_ngram_size = how.no_repeat_ngram_size;
         request.min_tokens = how.min_tokens;
         request.repetition_penalty = how.repetition_penalty;
         request.presence_penalty = how.presence_penalty;

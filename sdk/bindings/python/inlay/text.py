@@ -50,7 +50,7 @@ class _Request(Structure):
                 ("top_k", c_int32), ("temperature", c_float), ("top_p", c_float), ("min_p", c_float),
                 ("repetition_penalty", c_float), ("presence_penalty", c_float), ("frequency_penalty", c_float),
                 ("adapter", c_char_p), ("images", c_void_p), ("image_count", c_uint64), ("typical_p", c_float),
-                ("no_repeat_ngram", c_uint32), ("min_tokens", c_uint32), ("reserved", c_uint32)]
+                ("no_repeat_ngram_size", c_uint32), ("min_tokens", c_uint32), ("reserved", c_uint32)]
 
 
 class _Info(Structure):
@@ -315,7 +315,7 @@ class TextModel:
                  repetition_penalty: Optional[float] = None, presence_penalty: float = 0, frequency_penalty: float = 0,
                  seed: Optional[int] = None, stop: Union[str, Sequence[str]] = (), schema: Any = None,
                  grammar: Optional[str] = None, adapter: Optional[str] = None, ignore_ends: bool = False,
-                 rendered: bool = False, typical_p: Optional[float] = None, no_repeat_ngram: Optional[int] = None,
+                 rendered: bool = False, typical_p: Optional[float] = None, no_repeat_ngram_size: Optional[int] = None,
                  min_tokens: Optional[int] = None) -> Text:
         """Begins the continuation of a text, or of tokens. None: the value of the model's generation_config.json. The
         same seed gives the same text; None: another one each time. schema: a JSON Schema, as a dict or a text; grammar:
@@ -335,7 +335,7 @@ class TextModel:
             repetition_penalty=-1 if repetition_penalty is None else repetition_penalty,
             presence_penalty=presence_penalty, frequency_penalty=frequency_penalty,
             adapter=_encoded(adapter, "adapter"), typical_p=-1 if typical_p is None else typical_p,
-            no_repeat_ngram=OPEN if no_repeat_ngram is None else no_repeat_ngram,
+            no_repeat_ngram_size=OPEN if no_repeat_ngram_size is None else no_repeat_ngram_size,
             min_tokens=OPEN if min_tokens is None else min_tokens)
         return Text(self, request)
 

@@ -1,4 +1,4 @@
-#include "texts/model/generation.h"
+#include "texts/tokens/generation.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
 #include <math.h>
@@ -9,18 +9,26 @@
 
 enum { MOST_TOKENS = 65536, MOST_SEQUENCES = 65536, NAMED = 8 /* unknown members */ };
 
+/* The user of the functions that read a member. */
+struct reader {
+    generation_settings *out;
+    const int64_t *ends; /* [end_count] */
+    uint32_t end_count;
+};
+
 /* A member of the file. */
 typedef struct generation_key {
     const char *name;
     /* Reads the value, which is not null. NULL: it changes no text here. */
-    inlay_status (*read)(const struct generation_key *key, const json_t *value, text_model *model, inlay_diag *diag);
+    inlay_status (*read)(const struct generation_key *key, const json_t *value, struct reader *reader,
+                         inlay_diag *diag);
     double least, most; /* of numbers */
-    size_t offset;      /* of the value in text_model */
+    size_t offset;      /* of the value in generation_settings */
 } generation_key;
 
-static void *place_of(const generation_key *key, text_model *model)
+static void *place_of(const generation_key *key, struct reader *reader)
 {
-    return (char *)model + key->offset;
+    return (char *)reader->out + key->offset;
 }
 
 static inlay_status fail(const generation_key *key, const char *what, inlay_diag *diag)
@@ -43,39 +51,39 @@ static inlay_status check_number(const generation_key *key, const json_t *value,
     return INLAY_OK;
 }
 
-static inlay_status read_number(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_number(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
     const inlay_status status = check_number(key, value, false, diag);
 
     if (status == INLAY_OK)
-        *(float *)place_of(key, model) = (float)json_number_value(value);
+        *(float *)place_of(key, reader) = (float)json_number_value(value);
     return status;
 }
 
 /* A count; -1 is 0 for those that may be -1. */
-static inlay_status read_count(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_count(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
     const inlay_status status = check_number(key, value, true, diag);
 
     if (status == INLAY_OK)
-        *(uint32_t *)place_of(key, model) = (uint32_t)fmax(0, json_number_value(value));
+        *(uint32_t *)place_of(key, reader) = (uint32_t)fmax(0, json_number_value(value));
     return status;
 }
 
-static inlay_status read_length(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_length(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
     const inlay_status status = check_number(key, value, true, diag);
 
     if (status == INLAY_OK)
-        *(uint64_t *)place_of(key, model) = (uint64_t)json_number_value(value);
+        *(uint64_t *)place_of(key, reader) = (uint64_t)json_number_value(value);
     return status;
 }
 
-static inlay_status read_token(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_token(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
     if (!json_is_integer(value))
         return fail(key, "a token", diag);
-    *(int64_t *)place_of(key, model) = json_integer_value(value);
+    *(int64_t *)place_of(key, reader) = json_integer_value(value);
     return INLAY_OK;
 }
 
@@ -100,28 +108,28 @@ static inlay_status take_tokens(const generation_key *key, const json_t *value, 
     return INLAY_OK;
 }
 
-static inlay_status read_tokens(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_tokens(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
-    return take_tokens(key, value, false, place_of(key, model), diag);
+    return take_tokens(key, value, false, place_of(key, reader), diag);
 }
 
-static inlay_status read_last(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_last(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
-    return take_tokens(key, value, true, place_of(key, model), diag);
+    return take_tokens(key, value, true, place_of(key, reader), diag);
 }
 
-static bool is_end(const text_model *model, int64_t token)
+static bool is_end(const struct reader *reader, int64_t token)
 {
     bool found = false;
 
-    for (uint32_t i = 0; i < model->end_count; i++)
-        found |= model->ends[i] == token;
+    for (uint32_t i = 0; i < reader->end_count; i++)
+        found |= reader->ends[i] == token;
     return found;
 }
 
 /* Adds a sequence. what: of the member, for a failure. */
 static inlay_status take_sequence(const generation_key *key, const json_t *tokens, float bias, const char *what,
-                                  text_model *model, inlay_diag *diag)
+                                  struct reader *reader, inlay_diag *diag)
 {
     token_list list = { NULL, 0 };
     inlay_status status = INLAY_OK;
@@ -130,14 +138,15 @@ static inlay_status take_sequence(const generation_key *key, const json_t *token
         return fail(key, what, diag);
     status = take_tokens(key, tokens, false, &list, diag);
     /* In bad_words_ids, an end token alone has no effect. */
-    if (status == INLAY_OK && (bias > -INFINITY || list.count > 1 || !is_end(model, list.tokens[0])) &&
-        !sequence_add(&model->rules.sequences, list.tokens, list.count, bias))
+    if (status == INLAY_OK && (bias > -INFINITY || list.count > 1 || !is_end(reader, list.tokens[0])) &&
+        !sequence_add(&reader->out->rules.sequences, list.tokens, list.count, bias))
         status = fail_memory(key, diag);
     free(list.tokens);
     return status;
 }
 
-static inlay_status read_bad_words(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_bad_words(const generation_key *key, const json_t *value, struct reader *reader,
+                                   inlay_diag *diag)
 {
     static const char what[] = "a list of lists of tokens";
     inlay_status status = INLAY_OK;
@@ -145,12 +154,12 @@ static inlay_status read_bad_words(const generation_key *key, const json_t *valu
     if (!json_is_array(value) || json_array_size(value) > MOST_SEQUENCES)
         return fail(key, what, diag);
     for (size_t i = 0; i < json_array_size(value) && status == INLAY_OK; i++)
-        status = take_sequence(key, json_array_get(value, i), -INFINITY, what, model, diag);
+        status = take_sequence(key, json_array_get(value, i), -INFINITY, what, reader, diag);
     return status;
 }
 
 /* [[[token, ...], number], ...]. */
-static inlay_status read_biases(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_biases(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
     static const char what[] = "a list of pairs of a list of tokens and a number";
     inlay_status status = INLAY_OK;
@@ -162,62 +171,63 @@ static inlay_status read_biases(const generation_key *key, const json_t *value, 
 
         if (json_array_size(pair) != 2 || !json_is_number(bias))
             return fail(key, what, diag);
-        status = take_sequence(key, json_array_get(pair, 0), (float)json_number_value(bias), what, model, diag);
+        status = take_sequence(key, json_array_get(pair, 0), (float)json_number_value(bias), what, reader, diag);
     }
     return status;
 }
 
 /* [number of tokens, factor]. */
-static inlay_status read_decay(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_decay(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
     const json_t *start = json_array_get(value, 0), *factor = json_array_get(value, 1);
 
     if (json_array_size(value) != 2 || !json_is_integer(start) || json_integer_value(start) < 0 ||
         !json_is_number(factor) || !(json_number_value(factor) > 0))
         return fail(key, "a list of a number of tokens and a positive factor", diag);
-    model->rules.decay_start = (uint64_t)json_integer_value(start);
-    model->rules.decay = json_number_value(factor);
+    reader->out->rules.decay_start = (uint64_t)json_integer_value(start);
+    reader->out->rules.decay = json_number_value(factor);
     return INLAY_OK;
 }
 
 /* A text, or a list of texts. */
-static inlay_status read_stops(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_stops(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
     const size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    generation_settings *out = reader->out;
 
     for (size_t i = 0; i < count; i++) {
         const char *text = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
 
         if (text == NULL || text[0] == '\0')
             return fail(key, "a list of texts that are not empty", diag);
-        if (!LIST_GROW(model->stops, model->stop_count) || (model->stops[model->stop_count] = strdup(text)) == NULL)
+        if (!LIST_GROW(out->stops, out->stop_count) || (out->stops[out->stop_count] = strdup(text)) == NULL)
             return fail_memory(key, diag);
-        model->stop_count++;
+        out->stop_count++;
     }
     return INLAY_OK;
 }
 
 /* Only key->least has no effect, and nothing else is supported. */
-static inlay_status read_only(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_only(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
-    (void)model;
+    (void)reader;
     if (json_is_number(value) && json_number_value(value) == key->least)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_UNSUPPORTED, FILE_NAME "%s: only %g is supported; remove it", key->name, key->least);
 }
 
 /* Only false and empty values have no effect. */
-static inlay_status read_none(const generation_key *key, const json_t *value, text_model *model, inlay_diag *diag)
+static inlay_status read_none(const generation_key *key, const json_t *value, struct reader *reader, inlay_diag *diag)
 {
-    (void)model;
+    (void)reader;
     if (json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0) ||
         (json_is_object(value) && json_object_size(value) == 0))
         return INLAY_OK;
     return inlay_fail(diag, INLAY_UNSUPPORTED, FILE_NAME "%s is not supported; remove it", key->name);
 }
 
-#define SAMPLER(member) offsetof(text_model, sampler.member)
-#define RULES(member) offsetof(text_model, rules.member)
+#define SAMPLER(member) offsetof(generation_settings, sampler.member)
+#define RULES(member) offsetof(generation_settings, rules.member)
 static const generation_key keys[] = {
     { "temperature", read_number, 0, 2, SAMPLER(temperature) },
     { "top_p", read_number, 0, 1, SAMPLER(top_p) },
@@ -301,39 +311,91 @@ static const generation_key keys[] = {
     { .name = "assistant_token_id" },
 };
 
-static const generation_key *find_key(const char *name)
+/* Members of models for speech, before the others. */
+static const generation_key speech_keys[] = {
+    /* a sound is read, not a prompt */
+    { "encoder_repetition_penalty", read_only, 1, 1, 0 },
+    { "encoder_no_repeat_ngram_size", read_only, 0, 0, 0 },
+    { "stop_strings", read_none, 0, 0, 0 },
+    /* a window is not read after the text of another one */
+    { "condition_on_prev_tokens", read_none, 0, 0, 0 },
+    { "prompt_ids", read_none, 0, 0, 0 },
+    { .name = "prompt_condition_type" },
+    /* the request's */
+    { .name = "temperature" },
+    { .name = "language" },
+    { .name = "task" },
+    { .name = "forced_decoder_ids" }, /* language and task in earlier files */
+    { .name = "return_timestamps" },
+    { .name = "return_token_timestamps" },
+    { .name = "return_segments" },
+    /* read by speech_model.c, or known by the tokenizer */
+    { .name = "is_multilingual" },
+    { .name = "lang_to_id" },
+    { .name = "task_to_id" },
+    { .name = "prev_sot_token_id" },
+    { .name = "no_timestamps_token_id" },
+    { .name = "max_initial_timestamp_index" },
+    { .name = "logprob_threshold" },
+    { .name = "compression_ratio_threshold" },
+    { .name = "no_speech_threshold" },
+    /* of the times of words */
+    { .name = "alignment_heads" },
+    { .name = "median_filter_width" },
+};
+
+static const generation_key *find_key(generation_kind kind, const char *name)
 {
+    for (size_t i = 0; kind == GENERATION_SPEECH && i < sizeof speech_keys / sizeof *speech_keys; i++)
+        if (strcmp(speech_keys[i].name, name) == 0)
+            return &speech_keys[i];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].name, name) == 0)
             return &keys[i];
     return NULL;
 }
 
-inlay_status generation_read(const json_t *root, text_model *model, inlay_diag *diag)
+inlay_status generation_parse(const char *text, const char *path, json_t **out_root, inlay_diag *diag)
 {
+    json_error_t error = { .line = 1, .text = "out of memory" };
+
+    *out_root = text != NULL   ? json_loads(text, 0, &error)
+                : path != NULL ? json_load_file(path, 0, &error)
+                               : json_object();
+    if (json_is_object(*out_root))
+        return INLAY_OK;
+    if (*out_root == NULL && error.line < 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, FILE_NAME "%s", error.text);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, FILE_NAME "line %d: %s", *out_root == NULL ? error.line : 1,
+                      *out_root == NULL ? error.text : "not an object");
+}
+
+inlay_status generation_read(const json_t *root, generation_kind kind, const int64_t *ends, uint32_t end_count,
+                             generation_settings *out, inlay_diag *diag)
+{
+    struct reader reader = { out, ends, end_count };
     struct strbuf line = { 0 };
     inlay_status status = INLAY_OK;
     size_t unknown = 0;
     const char *name;
     json_t *value;
 
-    model->sampler = (struct sampler)SAMPLER_INIT;
-    model->sampler.temperature = 1;
-    model->rules = (token_rules)TOKEN_RULES_INIT;
+    *out = (generation_settings){ .sampler = SAMPLER_INIT, .rules = TOKEN_RULES_INIT };
+    out->sampler.temperature = 1;
     json_object_foreach((json_t *)(uintptr_t)root, name, value) {
-        const generation_key *key = find_key(name);
+        const generation_key *key = find_key(kind, name);
 
         if (json_is_null(value) || (key != NULL && key->read == NULL))
             continue;
         if (key != NULL)
-            status = key->read(key, value, model, diag);
+            status = key->read(key, value, &reader, diag);
         else if (unknown++ < NAMED)
             strbuf_format(&line, "%s'%.60s'", unknown > 1 ? ", " : FILE_NAME "not known, and without effect: ", name);
         if (status != INLAY_OK)
             goto done;
     }
     if (json_is_false(json_object_get(root, "do_sample")))
-        model->sampler.temperature = 0;
+        out->sampler.temperature = 0;
     if (unknown == 0)
         goto done;
     if (unknown > NAMED)
@@ -341,9 +403,19 @@ inlay_status generation_read(const json_t *root, text_model *model, inlay_diag *
     strbuf_add(&line, "", 1);
     if (line.failed)
         status = no_memory(diag, "for a warning");
-    model->warning = line.failed ? NULL : line.data;
+    out->warning = line.failed ? NULL : line.data;
     line.data = line.failed ? line.data : NULL;
 done:
     strbuf_deinit(&line);
     return status;
+}
+
+void generation_deinit(generation_settings *settings)
+{
+    for (uint32_t i = 0; i < settings->stop_count; i++)
+        free(settings->stops[i]);
+    free(settings->stops);
+    rules_deinit(&settings->rules);
+    free(settings->warning);
+    *settings = (generation_settings){ .rules = TOKEN_RULES_INIT };
 }
