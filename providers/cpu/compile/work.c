@@ -16,8 +16,10 @@
 #define AVX2_FUNCTIONS 1.4 /* time of functions with exponents, relative to AVX-512 of the same speed */
 #define AVX2_ROWS 1.4      /* time of the starts and ends of rows, relative to AVX-512 */
 #define ROW_NS 5.0         /* start and end of a row of an image; per step of the window */
-#define VECTOR_ROW_NS 28.0 /* start and end of a row that is normalised; by its squares alone */
-#define SQUARED_ROW_NS 33.0
+#define VECTOR_ROW_NS 9.0  /* start and end of a row that is normalised; by its squares alone; ... */
+#define SQUARED_ROW_NS 5.0
+#define AVX2_VECTOR_ROW_NS 28.0 /* ... the same with AVX2 */
+#define AVX2_SQUARED_ROW_NS 33.0
 #define SOFTMAX_ROW_NS 8.0
 #define REDUCED_ROW_NS 5.0 /* ... that is reduced to a number */
 #define TURNED_NS 0.14     /* an element of short rows, which are transposed, and of results that are transposed back */
@@ -105,6 +107,13 @@ static double other_rate(const op_work *work, double exponents)
     return ns > 0 ? 1 / ns : work->rate;
 }
 
+static double norm_row_ns(bool squares)
+{
+    if (!cpu_has(CPU_AVX512))
+        return squares ? AVX2_SQUARED_ROW_NS : AVX2_VECTOR_ROW_NS;
+    return squares ? SQUARED_ROW_NS : VECTOR_ROW_NS;
+}
+
 /* Time of the starts and ends of rows. Rows of images in other layouts are long. */
 static double rows_ns(const op_work *work)
 {
@@ -115,7 +124,7 @@ static double rows_ns(const op_work *work)
         return work->rows * SOFTMAX_ROW_NS;
     if (family->kind == CPU_FAMILY_LAYER_NORM || family->kind == CPU_FAMILY_RMS_NORM ||
         family->kind == CPU_FAMILY_SKIP_NORM)
-        return work->rows * (family->kind == CPU_FAMILY_RMS_NORM ? SQUARED_ROW_NS : VECTOR_ROW_NS);
+        return work->rows * norm_row_ns(family->kind == CPU_FAMILY_RMS_NORM);
     if (family->kind == CPU_FAMILY_REDUCE ||
         (family->kind == CPU_FAMILY_POOL && work->planar && work->op->window.global))
         return work->rows * REDUCED_ROW_NS;
