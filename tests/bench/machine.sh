@@ -11,6 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 for arg in "$@"; do
     case $arg in -h | --help) sed -n '2,9s/^# *//p' "$0"; exit 0 ;; esac
 done
+unset OPENBLAS_CORETYPE # which kernels a user chooses says nothing of the machine
 root=$(cd "$here/../.." && pwd)
 [ -x "$root/build/models/peer/ort_bench" ] || "$root/tests/models/peer/setup.sh" "$root/build/models/peer"
 exec /usr/bin/python3 "$here/machine.py" "$@"
